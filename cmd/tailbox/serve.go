@@ -58,10 +58,7 @@ func (r *reloader) write(ctx context.Context, table string, d outbox.Draft) (id,
 	if err != nil {
 		return "", "", fmt.Errorf("%w: %w", api.ErrNoTable, err)
 	}
-	if _, err := t.Values(&d); err != nil {
-		return "", "", err
-	}
-	id, err = r.db.Send(ctx, t, d, outbox.Options{MaxMessage: int(p.Config.MaxMessage)})
+	id, err = p.Send(ctx, r.db, t, d)
 	return id, strings.TrimPrefix(t.String(), "."), err
 }
 

@@ -282,23 +282,34 @@ type editBody struct {
 func (s *server) edit(ctx context.Context, in *editBody) (*askedAnswer, error) {
 	b := &in.Body
 	e := &checkpoint.Edit{Type: b.Type, Topic: b.Topic, Key: b.Key, Headers: b.Headers, NewID: b.NewID}
+	payload, err := payloadOf(b.Payload, b.PayloadBase64)
 	switch {
-	case b.Payload != nil && b.PayloadBase64 != nil:
-		return nil, huma.Error422UnprocessableEntity("payload and payload_base64 are both set: keep one of the two")
-	case b.Payload != nil:
-		payload := []byte(*b.Payload)
-		e.Payload = &payload
-	case b.PayloadBase64 != nil:
-		payload, err := base64.StdEncoding.DecodeString(*b.PayloadBase64)
-		if err != nil {
-			return nil, huma.Error422UnprocessableEntity("payload_base64 is no base64: " + err.Error())
-		}
+	case err != nil:
+		return nil, err
+	case payload != nil:
 		e.Payload = &payload
 	case b.Type == nil && b.Topic == nil && b.Key == nil && len(b.Headers) == 0 && b.NewID == "":
 		return nil, huma.Error422UnprocessableEntity("nothing is changed: set payload, type, topic, key, headers or new_id; to send the message as it is, use /deliveries:replay")
 	}
 	sel := checkpoint.Selection{IDs: []string{b.ID}, Sink: b.Sink, Table: b.Table, AllowReorder: b.AllowReorder, Edit: e}
 	return s.request(ctx, checkpoint.VerbEdit, sel, b.Why, false)
+}
+
+// payloadOf returns the payload of a body, which has it as text or in base64; nil if it has none.
+func payloadOf(text, encoded *string) ([]byte, error) {
+	switch {
+	case text != nil && encoded != nil:
+		return nil, huma.Error422UnprocessableEntity("payload and payload_base64 are both set: keep one of the two")
+	case text != nil:
+		return []byte(*text), nil
+	case encoded == nil:
+		return nil, nil
+	}
+	payload, err := base64.StdEncoding.DecodeString(*encoded)
+	if err != nil {
+		return nil, huma.Error422UnprocessableEntity("payload_base64 is no base64: " + err.Error())
+	}
+	return payload, nil
 }
 
 // editTexts are the texts of an edit. A payload may hold anything.

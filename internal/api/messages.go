@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"net/http"
 	"slices"
@@ -56,22 +55,15 @@ func (s *server) writeMessage(ctx context.Context, in *messageBody) (*messageAns
 	for name, value := range d.Headers {
 		texts = append(texts, name, value)
 	}
-	switch {
-	case slices.ContainsFunc(texts, unwritable):
+	if slices.ContainsFunc(texts, unwritable) {
 		return nil, huma.Error422UnprocessableEntity("a text holds NUL or is no UTF-8: only payload_base64 may hold any bytes")
-	case b.Payload != nil && b.PayloadBase64 != nil:
-		return nil, huma.Error422UnprocessableEntity("payload and payload_base64 are both set: keep one of the two")
-	case b.Payload != nil:
-		d.Payload = []byte(*b.Payload)
-	case b.PayloadBase64 != nil:
-		payload, err := base64.StdEncoding.DecodeString(*b.PayloadBase64)
-		if err != nil {
-			return nil, huma.Error422UnprocessableEntity("payload_base64 is no base64: " + err.Error())
-		}
-		d.Payload = payload
+	}
+	var err error
+	if d.Payload, err = payloadOf(b.Payload, b.PayloadBase64); err != nil {
+		return nil, err
 	}
 	a := &messageAnswer{Status: http.StatusCreated}
-	err := s.ask(ctx, func(ctx context.Context) (err error) {
+	err = s.ask(ctx, func(ctx context.Context) (err error) {
 		a.Body.ID, a.Body.Table, err = s.Write(ctx, b.Table, d)
 		if wrong, ok := errors.AsType[*outbox.DraftError](err); ok {
 			return huma.Error422UnprocessableEntity(s.Hide(wrong.Error()))

@@ -11,6 +11,7 @@ import (
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // Pipeline is a configuration on its way to a relay.
@@ -123,6 +124,14 @@ func (p *Pipeline) Table(named string) (*outbox.Table, error) {
 		names = append(names, name)
 	}
 	return nil, fmt.Errorf("there is no table %q: the configuration has %s", named, strings.Join(names, ", "))
+}
+
+// Send writes a message into a table as an application does, and returns its id.
+func (p *Pipeline) Send(ctx context.Context, db operate.Database, t *outbox.Table, d outbox.Draft) (id string, err error) {
+	if _, err := t.Values(&d); err != nil { // before the database is asked
+		return "", err
+	}
+	return db.Send(ctx, t, d, outbox.Options{MaxMessage: int(p.Config.MaxMessage)})
 }
 
 // Server returns the one server that a sink talks to; "" and 0 if there is none.

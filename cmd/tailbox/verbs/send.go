@@ -59,11 +59,7 @@ func NewSend() *cli.Command {
 			if err != nil {
 				return cli.WrongUsage("send: %w", err)
 			}
-			draft := s.draft(payload)
-			if _, err := t.Values(&draft); err != nil {
-				return flagged(err)
-			}
-			id, err := p.Database(sh.Log(), nil).Send(ctx, t, draft, outbox.Options{MaxMessage: int(p.Config.MaxMessage)})
+			id, err := p.Send(ctx, p.Database(sh.Log(), nil), t, s.draft(payload))
 			if err != nil {
 				return flagged(err)
 			}
