@@ -51,21 +51,3 @@ func TestEndTokens(t *testing.T) {
 	tokens.Set(next)
 	want("in force", "a new admin's token", "the-token-of-the-stays", "the-token-of-the-sinks", "the-token-of-the-comes")
 }
-
-func TestNames(t *testing.T) {
-	t.Parallel()
-	var n names
-	for i := range mostOfOne + 2 {
-		if got := n.begin("ana"); got != (i < mostOfOne) {
-			t.Errorf("stream %d: %t", i, got)
-		}
-	}
-	if !n.begin("bob") {
-		t.Error("another name has none")
-	}
-	n.end("ana")
-	n.end("bob")
-	if !n.begin("ana") || len(n.of) != 1 {
-		t.Errorf("after one ended: %v", n.of)
-	}
-}

@@ -68,7 +68,6 @@ type server struct {
 	slots, checks chan struct{}
 	share         share
 	summaries     *summaries
-	watching      names // live tails
 }
 
 // New returns a handler of everything below Prefix.

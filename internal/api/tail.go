@@ -3,10 +3,10 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -18,37 +18,7 @@ const (
 	// tailWrite bounds how long a client may take for what it is sent: then it is gone. tailIdle is how often a client gets a sign, and its token is looked at.
 	tailWrite = 10 * time.Second
 	tailIdle  = 15 * time.Second
-	// mostOfOne bounds how many streams one name has, so that it leaves some to others.
-	mostOfOne = 24
 )
-
-// names counts what names have. It is safe for concurrent use.
-type names struct {
-	mu sync.Mutex
-	of map[string]int
-}
-
-// begin reports whether a name may have one more.
-func (n *names) begin(name string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.of == nil {
-		n.of = map[string]int{}
-	}
-	if n.of[name] == mostOfOne {
-		return false
-	}
-	n.of[name]++
-	return true
-}
-
-func (n *names) end(name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.of[name]--; n.of[name] == 0 {
-		delete(n.of, name)
-	}
-}
 
 type tailQuery struct {
 	Sink    string `query:"sink"`
@@ -73,17 +43,14 @@ func (s *server) tail(ctx context.Context, in *tailQuery) (*huma.StreamResponse,
 	if in.Payload && who(ctx).Role < Auditor {
 		return nil, huma.Error403Forbidden("payload shows what messages hold, and needs the role auditor: leave it out, or ask for a token with that role")
 	}
-	name := who(ctx).Name
-	if !s.watching.begin(name) {
-		return nil, huma.Error503ServiceUnavailable(fmt.Sprintf("%s watches %d times already: close one", name, mostOfOne))
-	}
-	watcher, err := s.Tail.Watch(tail.Filter{Sink: in.Sink, Type: in.Type, Group: in.Group, Topic: in.Topic, Payload: in.Payload})
-	if err != nil {
-		s.watching.end(name)
+	watcher, err := s.Tail.Watch(who(ctx).Name, tail.Filter{Sink: in.Sink, Type: in.Type, Group: in.Group, Topic: in.Topic, Payload: in.Payload})
+	switch {
+	case errors.Is(err, tail.ErrOften):
+		return nil, huma.Error503ServiceUnavailable(fmt.Sprintf("%s watches %d times already: close one", who(ctx).Name, tail.MostOfOne))
+	case err != nil:
 		return nil, huma.Error503ServiceUnavailable(fmt.Sprintf("%d clients watch already: close one", tail.MostWatchers))
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		defer s.watching.end(name)
 		defer s.Tail.Leave(watcher)
 		var end <-chan time.Time
 		if in.Seconds > 0 {

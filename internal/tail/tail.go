@@ -17,14 +17,19 @@ const (
 	PerSecond = 100
 	// MostWatchers bounds how many watch at once.
 	MostWatchers = 32
+	// MostOfOne bounds how many watch by one name, so that it leaves some to others.
+	MostOfOne = 24
 	// waiting is how many deliveries may wait for a watcher: one that leaves more is dropped.
 	waiting = 2 * PerSecond
 	// mostPayload is how many bytes of a payload are shown.
 	mostPayload = 2 << 10
 )
 
-// ErrFull means that MostWatchers watch already.
-var ErrFull = errors.New("too many watch already")
+// ErrFull means that MostWatchers watch already, and ErrOften that MostOfOne watch by one name.
+var (
+	ErrFull  = errors.New("too many watch already")
+	ErrOften = errors.New("too many watch by this name already")
+)
 
 // An Attempt is one delivery that a sink has answered.
 type Attempt struct {
@@ -64,6 +69,7 @@ func (f *Filter) all() bool { return f.Sink == "" && f.Type == "" && f.Group == 
 type Watcher struct {
 	C      <-chan Attempt
 	c      chan Attempt
+	name   string
 	filter Filter
 	// second is the one in which sent were given; skipped were left out since.
 	second        int64
@@ -78,15 +84,24 @@ type Hub struct {
 	watchers map[*Watcher]struct{}
 }
 
-// Watch begins to watch. The watcher must be given to Leave when it is not read any more.
-func (h *Hub) Watch(f Filter) (*Watcher, error) {
+// Watch begins to watch, in somebody's name. The watcher must be given to Leave when it is not read any more.
+func (h *Hub) Watch(name string, f Filter) (*Watcher, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.watchers) >= MostWatchers {
 		return nil, ErrFull
 	}
+	same := 0
+	for w := range h.watchers {
+		if w.name == name {
+			same++
+		}
+	}
+	if same >= MostOfOne {
+		return nil, ErrOften
+	}
 	c := make(chan Attempt, waiting)
-	w := &Watcher{C: c, c: c, filter: f}
+	w := &Watcher{C: c, c: c, name: name, filter: f}
 	if h.closed {
 		close(c)
 		return w, nil

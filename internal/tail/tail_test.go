@@ -36,7 +36,7 @@ func got(w *Watcher) (all []Attempt, dropped bool) {
 
 func watch(t *testing.T, h *Hub, f Filter) *Watcher {
 	t.Helper()
-	w, err := h.Watch(f)
+	w, err := h.Watch(fmt.Sprint("watcher ", len(h.watchers)), f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +106,33 @@ func TestSample(t *testing.T) {
 	for len(h.watchers) < MostWatchers {
 		watch(t, &h, Filter{})
 	}
-	if _, err := h.Watch(Filter{}); !errors.Is(err, ErrFull) {
+	if _, err := h.Watch("one more", Filter{}); !errors.Is(err, ErrFull) {
 		t.Errorf("one more: %v", err)
+	}
+}
+
+// One name leaves room for others, and has its own again when one of its watchers leaves.
+func TestOften(t *testing.T) {
+	t.Parallel()
+	var h Hub
+	var last *Watcher
+	for i := range MostOfOne + 2 {
+		w, err := h.Watch("ana", Filter{})
+		if i < MostOfOne && err != nil || i >= MostOfOne && !errors.Is(err, ErrOften) {
+			t.Errorf("stream %d: %v", i, err)
+		}
+		if err == nil {
+			last = w
+		}
+	}
+	bob, err := h.Watch("bob", Filter{})
+	if err != nil {
+		t.Errorf("another name has none: %v", err)
+	}
+	h.Leave(last)
+	h.Leave(bob)
+	if _, err := h.Watch("ana", Filter{}); err != nil || len(h.watchers) != MostOfOne {
+		t.Errorf("after one left: %v, %d watch", err, len(h.watchers))
 	}
 }
 
