@@ -116,21 +116,21 @@ func checkToken(a *config.Admin) []check.Finding {
 		Fix: "set it to the output of openssl rand -hex 24, or give each person a token of admin.tokens"}}
 }
 
-// checkDatabase looks at the database, but for what rows hold.
-func checkDatabase(ctx context.Context, p *pipeline.Pipeline, db operate.Database) []check.Finding {
+// checkDatabase looks at the database, but for what rows hold. whole: nothing kept it from looking at everything.
+func checkDatabase(ctx context.Context, p *pipeline.Pipeline, db operate.Database) (findings []check.Finding, whole bool) {
 	findings, err := db.Check(ctx)
 	if err != nil {
 		// What was found before may be the cause, so it is told as well.
-		findings = append(findings, check.Finding{Level: check.Problem, What: err.Error(), Unread: true})
+		findings = append(findings, check.Finding{Level: check.Problem, What: err.Error()})
 	}
-	return append(append(findings, checkGap(ctx, db)...), checkParked(ctx, p, db)...)
+	return append(append(findings, checkGap(ctx, db)...), checkParked(ctx, p, db)...), err == nil
 }
 
 // runCheck looks at the database and the sinks.
 func runCheck(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, sendAlert, asJSON bool) error {
 	db := p.Database(sh.Log(), nil)
-	findings := slices.Concat(checkToken(&p.Config.Admin), checkDatabase(ctx, p, db), checkExamples(ctx, p, db))
-	whole := !slices.ContainsFunc(findings, func(f check.Finding) bool { return f.Unread })
+	found, whole := checkDatabase(ctx, p, db)
+	findings := slices.Concat(checkToken(&p.Config.Admin), found, checkExamples(ctx, p, db))
 	sinkProblems, err := checkSinks(ctx, p)
 	if err != nil {
 		findings = append(findings, check.Finding{Level: check.Problem, What: err.Error()})

@@ -117,7 +117,7 @@ func (d *doctor) collect(ctx context.Context, sh *cli.Shell) {
 	db := d.p.Database(sh.Log(), nil)
 	settings, err := db.Settings(ctx)
 	d.addJSON("database", "the database server's version and settings", settings, err)
-	found := checkDatabase(ctx, d.p, db)
+	found, _ := checkDatabase(ctx, d.p, db)
 	for i := range found {
 		found[i].What, found[i].Fix = d.p.Hide(beforeStart(found[i].What)), d.p.Hide(found[i].Fix)
 	}

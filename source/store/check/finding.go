@@ -18,8 +18,6 @@ type Finding struct {
 	// What is a sentence, Fix the statement, setting or command that fixes it; "" if nothing is to be done.
 	What string `json:"what"`
 	Fix  string `json:"fix,omitempty"`
-	// Unread: it kept the rest of the database from being looked at.
-	Unread bool `json:"-"`
 }
 
 // A Reason is what keeps a server or a table from being read, or makes its rows come late, and what fixes it.
