@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"path"
 	"slices"
 	"strings"
 
@@ -210,39 +211,14 @@ func LikePattern(glob string, escape rune) string {
 	return b.String()
 }
 
-// MatchGlob reports whether a text matches a glob. It takes a time of at most both lengths multiplied.
+// MatchGlob reports whether a text matches a glob.
 func MatchGlob(glob, text string) bool {
-	pattern, wild := []rune{}, []bool{}
-	literal := false
-	for _, c := range glob {
-		if !literal && c == '\\' {
-			literal = true
-			continue
-		}
-		pattern, wild = append(pattern, c), append(wild, !literal && (c == '*' || c == '?'))
-		literal = false
+	const slash = "\u0001" // * does not pass a slash in package path
+	if bare := strings.TrimRight(glob, `\`); (len(glob)-len(bare))%2 == 1 {
+		glob = glob[:len(glob)-1] // a backslash with nothing behind it
 	}
-	// On a mismatch the last * takes one character more.
-	star, from := -1, 0
-	t := []rune(text)
-	p := 0
-	for i := 0; i < len(t); {
-		switch {
-		case p < len(pattern) && wild[p] && pattern[p] == '*':
-			star, from = p, i
-			p++
-		case p < len(pattern) && (wild[p] || pattern[p] == t[i]):
-			p++
-			i++
-		case star >= 0:
-			from++
-			p, i = star+1, from
-		default:
-			return false
-		}
-	}
-	for p < len(pattern) && wild[p] && pattern[p] == '*' {
-		p++
-	}
-	return p == len(pattern)
+	// What is behind a backslash stays as it is; else a bracket is no class.
+	glob = strings.NewReplacer(`\\`, `\\`, `\[`, `\[`, `\/`, slash, "[", `\[`, "/", slash).Replace(glob)
+	ok, err := path.Match(glob, strings.ReplaceAll(text, "/", slash))
+	return err == nil && ok
 }
