@@ -44,26 +44,20 @@ func (a *apiRig) writes() {
 // A row that is still there is not written twice.
 func TestWriteMessageTwice(t *testing.T) {
 	t.Parallel()
-	r, e := newEndpointRig(t)
-	a := newAPIRigOn(t, r, strings.Replace(apiConfig, "reconcile: 0s", "reconcile: 0s, tables: [{name: outbox, shape: debezium, on_delivered: keep}]", 1))
-	a.e = e
-	a.start()
+	a := newAPIRigWith(t, strings.Replace(apiConfig, "reconcile: 0s", "reconcile: 0s, tables: [{name: outbox, shape: debezium, on_delivered: keep}]", 1))
 	message := map[string]any{"id": "0f5c1a52-7e2c-4d39-9c55-3f7c1b6a9d01", "type": "written", "topic": "order", "key": "1", "payload": "{}"}
 	for i, want := range []int{http.StatusCreated, http.StatusConflict, http.StatusConflict} {
 		if got := a.call("admin", "POST", "/messages", message); got.status != want {
 			t.Errorf("call %d: %d %s", i, got.status, got.text)
 		}
 	}
-	until(t, "the message", func() bool { return e.got() == "written" })
+	until(t, "the message", func() bool { return a.e.got() == "written" })
 }
 
 // Without admin.send there is no such operation, and check does not ask for INSERT; with it check does.
 func TestSendIsOff(t *testing.T) {
 	t.Parallel()
-	r, e := newEndpointRig(t)
-	a := newAPIRigOn(t, r, strings.Replace(apiConfig, "  send: true\n", "", 1))
-	a.e = e
-	a.start()
+	a := newAPIRigWith(t, strings.Replace(apiConfig, "  send: true\n", "", 1))
 	if got := a.call("admin", "POST", "/messages", map[string]any{"type": "written"}); got.status != http.StatusNotFound {
 		t.Errorf("without admin.send: %d %s", got.status, got.text)
 	}

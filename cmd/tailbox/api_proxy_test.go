@@ -25,10 +25,7 @@ func proxied(user, role string, more ...string) func(*http.Request) {
 // another site cannot use its word.
 func TestTrustedProxy(t *testing.T) {
 	t.Parallel()
-	r, e := newEndpointRig(t)
-	a := newAPIRigOn(t, r, apiConfig+"  trusted_proxies: [\"127.0.0.0/8\"]\n  user_header: X-User\n  role_header: X-Role\n")
-	a.e = e
-	a.start()
+	a := newAPIRigWith(t, apiConfig+"  trusted_proxies: [\"127.0.0.0/8\"]\n  user_header: X-User\n  role_header: X-Role\n")
 	a.send("a1", "a:1", `{"x": "bad"}`)
 	until(t, "a dead letter", func() bool { return a.parkedStates()["dead"] == 1 })
 	all := map[string]any{"all": true}

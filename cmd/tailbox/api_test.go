@@ -42,8 +42,14 @@ type apiRig struct {
 
 func newAPIRig(t testing.TB) *apiRig {
 	t.Helper()
+	return newAPIRigWith(t, apiConfig)
+}
+
+// newAPIRigWith is newAPIRig with another configuration.
+func newAPIRigWith(t testing.TB, text string) *apiRig {
+	t.Helper()
 	r, e := newEndpointRig(t)
-	a := newAPIRigOn(t, r, apiConfig)
+	a := newAPIRigOn(t, r, text)
 	a.e = e
 	a.start()
 	return a
