@@ -40,6 +40,7 @@ func TestLostSlot(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := newHook(t, Options{Own: test.settings != nil, Settings: test.settings, Top: []string{retryFast}}, "")
+			h.truth.ByTime = test.settings != nil
 			h.MustCommand("init")
 			load := &Load{Rate: 3000, Writers: test.writers, Tables: test.table, Delivered: h.ledger.Count}
 			load.Run(h.Bed)
@@ -59,6 +60,9 @@ func TestLostSlot(t *testing.T) {
 			}
 			load.Stop()
 			h.complete(h.Start(nil))
+			if h.truth.ByTime {
+				t.Logf("%d of %d transactions have a commit time before that of one that is earlier in the log", h.truth.contrary, h.truth.txns)
+			}
 			logs = append(logs, Ask[int64](h.Bed, `SELECT log FROM tailbox_checkpoint`))
 			for i := range logs[1:] {
 				if logs[i] >= logs[i+1] {

@@ -375,8 +375,11 @@ func (l *Ledger) checkGroup(t *Truth, group string, ids []int64, complete bool) 
 		if r == nil || r.count == 0 {
 			break
 		}
-		if r.first < last {
-			l.breach("overtaken", "message %d (%d of group %s) first came after a later one of its group", r.id, i, group)
+		if r.first < last && slices.ContainsFunc(ids[:i], func(id int64) bool {
+			earlier := l.records[id]
+			return earlier != nil && earlier.first > r.first && t.before(id, r.id)
+		}) {
+			l.breach("overtaken", "message %d (%d of group %s) first came before an earlier one of its group", r.id, i, group)
 		}
 		last = max(last, r.first)
 	}
@@ -385,7 +388,7 @@ func (l *Ledger) checkGroup(t *Truth, group string, ids []int64, complete bool) 
 		return
 	}
 	for j, id := range ids[i+1:] {
-		if r := l.records[id]; r != nil && r.count > 0 {
+		if r := l.records[id]; r != nil && r.count > 0 && t.before(ids[i], id) {
 			l.breach("overtaken", "message %d (%d of group %s) came, and %d (%d) before it did not", id, i+1+j, group, ids[i], i)
 			return
 		}

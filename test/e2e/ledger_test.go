@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -35,18 +36,28 @@ func TestLedgerSeesBreaches(t *testing.T) {
 			l.Killed([]int64{2, 3})
 			l.Deliver(false, two, two, three)
 		}, "repeated"},
-		"again after a lie":        {func(l *Ledger) { l.Deliver(true, one); l.Deliver(false, one, two, three) }, ""},
-		"answers lost unseen":      {func(l *Ledger) { l.Loose(true); l.Deliver(false, one, two, one, two, three) }, ""},
-		"another position":         {func(l *Ledger) { l.Deliver(true, one); l.Deliver(false, deliver(1, 10, 5), two, three) }, "unstable"},
-		"a wrong position":         {func(l *Ledger) { l.Deliver(false, deliver(1, 11, 0), two, three) }, "unstable"},
-		"another's payload":        {func(l *Ledger) { d := one; d.Payload = two.Payload; l.Deliver(false, d, two, three) }, "changed"},
-		"another's group":          {func(l *Ledger) { d := one; d.Group = "h"; l.Deliver(false, d, two, three) }, "changed"},
-		"an id that is none":       {func(l *Ledger) { d := one; d.ID = "x"; l.Deliver(false, d, one, two, three) }, "changed"},
-		"a message nobody wrote":   {func(l *Ledger) { l.Deliver(false, one, two, three, deliver(9, 30, 0)) }, "invented"},
-		"removed by its own write": {func(l *Ledger) { removed(l, one, two, three) }, ""},
+		"again after a lie":                      {func(l *Ledger) { l.Deliver(true, one); l.Deliver(false, one, two, three) }, ""},
+		"answers lost unseen":                    {func(l *Ledger) { l.Loose(true); l.Deliver(false, one, two, one, two, three) }, ""},
+		"another position":                       {func(l *Ledger) { l.Deliver(true, one); l.Deliver(false, deliver(1, 10, 5), two, three) }, "unstable"},
+		"a wrong position":                       {func(l *Ledger) { l.Deliver(false, deliver(1, 11, 0), two, three) }, "unstable"},
+		"another's payload":                      {func(l *Ledger) { d := one; d.Payload = two.Payload; l.Deliver(false, d, two, three) }, "changed"},
+		"another's group":                        {func(l *Ledger) { d := one; d.Group = "h"; l.Deliver(false, d, two, three) }, "changed"},
+		"an id that is none":                     {func(l *Ledger) { d := one; d.ID = "x"; l.Deliver(false, d, one, two, three) }, "changed"},
+		"a message nobody wrote":                 {func(l *Ledger) { l.Deliver(false, one, two, three, deliver(9, 30, 0)) }, "invented"},
+		"removed by its own write":               {func(l *Ledger) { removed(l, one, two, three) }, ""},
+		"by time: the clock agrees with the log": {func(l *Ledger) { l.Deliver(false, three, one, two) }, "overtaken"},
+		"by time: the clock contradicts the log": {func(l *Ledger) { l.Deliver(false, three, one, two) }, ""},
+		"by time: rows of a transaction change":  {func(l *Ledger) { l.Deliver(false, two, one, three) }, "overtaken"},
+		"by time: a gap that the clock allows":   {func(l *Ledger) { l.Deliver(false, three) }, "lost"},
 	} {
 		truth := &Truth{groups: map[string][]int64{"g": {1, 2, 3}}, messages: map[int64]committed{
 			1: {group: "g", index: 0, txn: 10, n: 0}, 2: {group: "g", index: 1, txn: 10, n: 1}, 3: {group: "g", index: 2, txn: 20}}}
+		if strings.HasPrefix(name, "by time: ") {
+			truth.ByTime, truth.times = true, map[uint64]int64{10: 7, 20: 7}
+			if strings.Contains(name, "agrees") {
+				truth.times[20] = 8
+			}
+		}
 		l := NewLedger(name)
 		test.steps(l)
 		l.Check(truth, true)

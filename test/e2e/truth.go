@@ -20,6 +20,13 @@ type Truth struct {
 	txns      int
 	reordered int // transactions that committed after one with higher ids
 	maxID     int64
+	// ByTime: what no log shows any more has the order of commit times. A server takes the time of a commit before it writes the commit into its log, so
+	// two transactions that commit at once may have times that contradict the log. The sweep then delivers them in the order of their times.
+	ByTime bool
+	times  map[uint64]int64 // of transactions, in microseconds, where the log tells it
+	// contrary counts transactions whose time is before that of one that is earlier in the log.
+	contrary int
+	latest   int64
 	// ascending: the number of a row in its position is not n, but ascends as n does.
 	ascending bool
 	// unplaced: nothing is known of where in the log messages stand.
@@ -51,7 +58,7 @@ type row struct {
 
 // NewTruth reads what is committed since the bed was made, until the test ends. A server that goes away is waited for.
 func NewTruth(b *Bed) *Truth {
-	t := &Truth{bed: b, groups: map[string][]int64{}, messages: map[int64]committed{}}
+	t := &Truth{bed: b, groups: map[string][]int64{}, messages: map[int64]committed{}, times: map[uint64]int64{}}
 	t.follower = b.database.follower(t)
 	ctx, stop := context.WithCancel(context.Background())
 	var reading sync.WaitGroup
@@ -97,6 +104,23 @@ func (t *Truth) commit(txn uint64, rows []row) {
 	for i := range rows {
 		t.insert(txn, &rows[i])
 	}
+}
+
+// time takes the time of a transaction.
+func (t *Truth) time(txn uint64, at int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.times[txn] = at
+	if at < t.latest {
+		t.contrary++
+	}
+	t.latest = max(t.latest, at)
+}
+
+// before reports whether a message that is earlier in the log has to come before another one; the lock is held.
+func (t *Truth) before(earlier, later int64) bool {
+	a, b := t.messages[earlier].txn, t.messages[later].txn
+	return !t.ByTime || a == b || t.times[a] < t.times[b]
 }
 
 // insert takes a row of a transaction that was read to its end; the lock is held.

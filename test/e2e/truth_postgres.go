@@ -24,6 +24,7 @@ type slotFollower struct {
 // txn is a transaction that is being read.
 type txn struct {
 	final uint64
+	at    int64 // time of the commit
 	n     int32
 	skip  bool
 	rows  []row // they count once the end is read: the connection may break before
@@ -88,7 +89,7 @@ func (f *slotFollower) take(p []byte) error {
 	switch p[0] {
 	case 'B':
 		// What is read again after a crash is known: a transaction's end is above its final LSN.
-		f.open = txn{final: binary.BigEndian.Uint64(p[1:])}
+		f.open = txn{final: binary.BigEndian.Uint64(p[1:]), at: int64(binary.BigEndian.Uint64(p[9:]))}
 		f.open.skip = f.open.final < f.last
 	case 'R':
 		id, r := readRelation(p[1:])
@@ -105,6 +106,7 @@ func (f *slotFollower) take(p []byte) error {
 	case 'C':
 		if !f.open.skip {
 			f.last = binary.BigEndian.Uint64(p[10:])
+			f.time(f.open.final, f.open.at)
 			f.commit(f.open.final, f.open.rows)
 		}
 	case 'O', 'Y', 'T', 'U', 'D':
