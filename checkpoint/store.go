@@ -303,11 +303,16 @@ type Selection struct {
 	Table  string   `json:"table,omitempty"`
 	Sinks  []string `json:"sinks,omitempty"` // for pause and resume of sinks
 	Groups []string `json:"groups,omitempty"`
-	Type   string   `json:"type,omitempty"`
-	Reason string   `json:"reason,omitempty"` // glob on last_error or error_class
-	States []State  `json:"states,omitempty"` // default dead
-	Limit  int      `json:"limit,omitempty"`
-	All    bool     `json:"all,omitempty"`
+	// Type, Topic and Tenant are globs. Reason is one for last_error or error_class.
+	Type   string `json:"type,omitempty"`
+	Topic  string `json:"topic,omitempty"`
+	Tenant string `json:"tenant,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Search is a text that is part of the message's id, its group or its key.
+	Search string  `json:"q,omitempty"`
+	States []State `json:"states,omitempty"` // default dead
+	Limit  int     `json:"limit,omitempty"`
+	All    bool    `json:"all,omitempty"`
 	// From is the Resume of the checkpoint behind which the operator saw the gap that VerbAcceptGap accepts; required there.
 	From source.Resume `json:"from,omitempty"`
 	// Unrouted selects deliveries at the sink "", which Sink cannot name: messages that no sink could be chosen for.
@@ -323,6 +328,12 @@ type Selection struct {
 
 // AtSink is the sink that the selection is limited to; ok is false if any will do.
 func (s *Selection) AtSink() (name string, ok bool) { return s.Sink, s.Sink != "" || s.Unrouted }
+
+// Narrows reports whether the selection is limited by anything but states and a number.
+func (s *Selection) Narrows() bool {
+	_, atSink := s.AtSink()
+	return atSink || len(s.IDs)+len(s.Groups) > 0 || s.Table+s.Type+s.Topic+s.Tenant+s.Reason+s.Search != ""
+}
 
 // An Edit replaces parts of a dead delivery's message.
 type Edit struct {

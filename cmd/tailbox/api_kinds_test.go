@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -55,6 +57,15 @@ func testAPIOf(t *testing.T, a *apiRig) {
 	a.pages(3)
 	a.newestFirst(3)
 	a.summarized(3)
+	a.groupPages()
+	for query, want := range map[string]int{"q=a%3A1": 1, "q=a%3A": 3, "q=A%3A": 0, "q=" + bad[4:]: 1, "q=%25": 0, "topic=*": 3, "topic=x*": 0, "tenant=%5C": 3, "tenant=x": 0, "q=a&type=b": 0} {
+		for _, order := range []string{"position", "newest"} {
+			got := a.ok("viewer", "GET", "/deliveries?order="+order+"&"+query, nil)
+			if list := got.body["deliveries"].([]any); len(list) != want {
+				t.Errorf("order %s, %s: got %d deliveries, want %d: %s", order, query, len(list), want, got.text)
+			}
+		}
+	}
 	for query, want := range map[string]string{"?by=type": "-/a/- 3", "?by=class,type,sink": "permanent/a/api 3", "?by=type,sink&state=dead&state=waiting": "-/a/api 3"} {
 		if got, whole := a.summary("viewer", query); strings.Join(got, " ") != want {
 			t.Errorf("failures %s: %s", query, whole.text)
@@ -96,11 +107,50 @@ func testAPIOf(t *testing.T, a *apiRig) {
 	a.ok("viewer", "GET", "/pipeline", nil)
 }
 
+// groupPages: three groups wait, one of them is held, and so is one without deliveries. Page by page, each comes once.
+func (a *apiRig) groupPages() {
+	a.t.Helper()
+	for _, group := range []string{"a:2", "z:empty"} {
+		a.done(a.ok("operator", "POST", "/groups:hold", map[string]any{"groups": []string{group}}))
+	}
+	for limit := 1; limit <= 4; limit++ {
+		var got []string
+		path := fmt.Sprintf("/groups?limit=%d", limit)
+		for next := ""; ; {
+			page := a.ok("viewer", "GET", path+next, nil)
+			for _, one := range page.body["groups"].([]any) {
+				g := one.(map[string]any)
+				got = append(got, fmt.Sprintf("%v %v %v", g["group"], g["held"] == true, g["deliveries"]))
+			}
+			cursor, more := page.body["next"].(string)
+			if !more {
+				break
+			}
+			next = "&cursor=" + cursor
+		}
+		if text := strings.Join(got, ", "); text != "z:empty true 0, a:0 false 1, a:1 false 1, a:2 true 1" {
+			a.t.Errorf("groups by %d: %s", limit, text)
+		}
+	}
+	a.done(a.ok("operator", "POST", "/groups:resume", map[string]any{"groups": []string{"a:2", "z:empty"}}))
+	for _, cursor := range []string{"x", "eyJ4IjoxfQ", cursorOf("a\x00")} {
+		if got := a.call("viewer", "GET", "/groups?cursor="+cursor, nil); got.status != http.StatusUnprocessableEntity {
+			a.t.Errorf("the cursor %s: %d %s", cursor, got.status, got.text)
+		}
+	}
+}
+
+// cursorOf is a cursor for a group, as nobody has got it.
+func cursorOf(group string) string {
+	text, _ := json.Marshal(map[string]string{"Sink": "api", "Group": group})
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
 // anyText filters by texts that no database expects: each is an answer, or is refused with the reason.
 func (a *apiRig) anyText() {
 	a.t.Helper()
 	for _, order := range []string{"position", "newest"} {
-		for _, name := range []string{"sink", "group", "id", "type", "reason", "table"} {
+		for _, name := range []string{"sink", "group", "id", "type", "topic", "tenant", "q", "reason", "table"} {
 			for _, text := range []string{"é", "😀", "a\u0301", "'\"\\%_|[", "*é?", "\u202e", strings.Repeat("é", 2000)} {
 				path := "/deliveries?" + url.Values{"order": {order}, name: {text}}.Encode()
 				if got := a.call("auditor", "GET", path, nil); got.status != http.StatusOK && got.status != http.StatusUnprocessableEntity {

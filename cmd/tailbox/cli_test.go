@@ -84,7 +84,7 @@ func TestWrongUsage(t *testing.T) {
 		"no file":                  {[]string{"run", "-c", "/nowhere.yaml"}, "open /nowhere.yaml: no such file"},
 		"wrong file":               {[]string{"run", "-c", bad}, "bad.yaml:"},
 		"replay of nothing":        {[]string{"dead", "replay", "-c", good}, "nothing is selected"},
-		"state":                    {[]string{"dead", "list", "-c", good, "--state", "failed"}, `--state "failed": must be a list of dead, retrying, waiting`},
+		"state":                    {[]string{"dead", "list", "-c", good, "--state", "failed"}, `invalid value "failed" for flag -state: must be a list of dead, retrying, waiting`},
 		"limit":                    {[]string{"dead", "list", "-c", good, "--limit", "-1"}, "must not be negative"},
 		"output":                   {[]string{"dead", "list", "-c", good, "-o", "xml"}, "must be text, wide, json or csv"},
 		"since":                    {[]string{"dead", "list", "-c", good, "--since", "yesterday"}, "must be a duration such as 30m, 24h or 7d, or a time such as"},

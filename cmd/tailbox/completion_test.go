@@ -38,7 +38,7 @@ func TestCompletion(t *testing.T) {
 		words string
 		want  []string
 	}{
-		{"de", []string{"demo", "dead"}}, {"dead ", []string{"list", "show", "replay", "edit", "drop"}}, {"dead l", []string{"list"}},
+		{"de", []string{"demo", "dead"}}, {"dead ", []string{"list", "summary", "show", "replay", "edit", "drop"}}, {"dead l", []string{"list"}},
 		{"dead list --sin", []string{"--since", "--sink"}}, {"dead list --sink mail --li", []string{"--limit"}}, {"dead list --sink ", nil},
 		{"sink list -o ", []string{"text", "json"}}, {"sink list -o j", []string{"json"}}, {"run -c s", []string{"shop.yaml"}}, {"config init --source m", []string{"mysql", "mariadb", "mongodb"}},
 		{"import debezium s", []string{"shop.yaml"}}, {"dead drop --all", []string{"--all", "--all-sinks"}}, {"completion ", []string{"bash", "zsh", "fish"}},

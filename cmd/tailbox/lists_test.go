@@ -70,6 +70,19 @@ func TestDeadListFormats(t *testing.T) {
 		t.Errorf("-o json: %v, %v", views, err)
 	}
 
+	summary := r.onScreen(80, "dead", "summary")
+	if lines := strings.Split(summary.out, "\n"); len(lines) != 3 || strings.Join(strings.Fields(lines[0]), " ") != "COUNT CLASS TYPE SINK FIRST LAST EXAMPLE" ||
+		!strings.HasPrefix(lines[1], "4 ") || !strings.Contains(lines[1], "com.example.shop.order.placed") {
+		t.Errorf("dead summary: %+v", summary)
+	}
+	if got := r.must("dead", "summary", "--by", "sink"); !strings.Contains(got, "answered 400") || strings.Contains(got, "CLASS") {
+		t.Errorf("dead summary --by sink:\n%s", got)
+	}
+	for _, args := range [][]string{{"--by", "table"}, {"--state", "gone"}, {"x"}} {
+		if got := r.command(append([]string{"dead", "summary"}, args...)...); got.code != exitUsage || !strings.Contains(got.err, args[len(args)-1]) {
+			t.Errorf("dead summary %v: %+v", args, got)
+		}
+	}
 	for since, want := range map[string]int{"90m": 1, "3h": 2, "0.5d": 4, "1m": 0, "2020-01-01": 4, "2020-01-01T00:00:00Z": 4} {
 		if got := r.must("dead", "list", "--since", since); strings.Count(got, "5f0c7e0a") != want {
 			t.Errorf("--since %s: want %d:\n%s", since, want, got)
@@ -116,5 +129,21 @@ func TestAudit(t *testing.T) {
 	}
 	if got := r.command("audit", "999999"); got.code != exitFailed || !strings.Contains(got.err, "the pipeline has no request with this id: see tailbox audit") {
 		t.Errorf("audit of nothing: %+v", got)
+	}
+}
+
+// A selection that somebody wrote by hand with a misspelt name changes nothing: without the name it would select more.
+func TestMisspeltSelection(t *testing.T) {
+	t.Parallel()
+	r, _ := newEndpointRig(t)
+	r.sql(`INSERT INTO tailbox_parked (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, type, topic)
+		VALUES ('shop', 'api', 'public.outbox', 'g', '00000001-0000000000000001-00000001', 'm', 'dead', true, false, 't', 't')`)
+	r.sql(`INSERT INTO tailbox_request (pipeline, verb, selection, reason) VALUES ('shop', 'drop', '{"sink": "api", "typ": "other"}', 'TICKET-1')`)
+	r.must("group", "hold", "else")
+	if got := r.must("audit", "1"); !strings.Contains(got, `unknown field "typ"`) || !strings.Contains(got, "type, topic") {
+		t.Errorf("audit:\n%s", got)
+	}
+	if got := r.must("dead", "list"); !strings.Contains(got, "api") {
+		t.Errorf("the delivery is gone:\n%s", got)
 	}
 }

@@ -65,6 +65,8 @@ func TestRemote(t *testing.T) {
 		{"status"}, {"status", "-o", "json"}, {"sink", "list"}, {"sink", "list", "-o", "json"}, {"config", "show"},
 		{"dead", "list"}, {"dead", "list", "-o", "wide"}, {"dead", "list", "-o", "json"}, {"dead", "list", "-o", "csv"}, {"dead", "list", "--newest"}, {"dead", "list", "--since", "1h"},
 		{"dead", "list", "--limit", "1"}, {"dead", "list", "--state", "dead,waiting", "--type", "order.*", "--sink", "api", "--group", "order:1"}, {"dead", "list", "--reason", "perm*"},
+		{"dead", "list", "--search", "order:1", "--topic", "*", "--tenant", `\`}, {"dead", "summary"}, {"dead", "summary", "--by", "sink,type", "-o", "json"},
+		{"dead", "summary", "--state", "waiting"}, {"group", "list", "--limit", "1"},
 		{"dead", "show", bad, other}, {"dead", "show", "-o", "json", bad}, {"dead", "replay", "--all", "--dry-run"},
 		{"group", "list"}, {"group", "list", "-o", "json"}, {"group", "show", "order:1"}, {"audit"}, {"audit", "-o", "json"}, {"audit", "1"}, {"audit", "--limit", "1", "-o", "csv"},
 	} {

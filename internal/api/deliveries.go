@@ -58,6 +58,9 @@ type deliveriesQuery struct {
 	Table    string    `query:"table"`
 	Unrouted bool      `query:"unrouted" doc:"Only deliveries for which no sink could be chosen."`
 	Type     string    `query:"type" doc:"A pattern with * and ?. A backslash takes the character behind it as it is, and stands for the empty text if it is alone."`
+	Topic    string    `query:"topic" doc:"A pattern, as type is."`
+	Tenant   string    `query:"tenant" doc:"A pattern, as type is."`
+	Search   string    `query:"q" doc:"A text that is part of the message's id, its group or its key."`
 	Class    string    `query:"class" pattern:"^[a-z_]{1,32}$" doc:"The class of the error."`
 	Reason   string    `query:"reason" doc:"A pattern with * and ? for the error or its class. It needs the role auditor."`
 }
@@ -71,7 +74,8 @@ type deliveriesAnswer struct {
 
 // selection is what the query asks for, or what is wrong with it.
 func (in *deliveriesQuery) selection(role Role) (sel checkpoint.Selection, err error) {
-	sel = checkpoint.Selection{IDs: in.ID, Sink: in.Sink, Table: in.Table, Groups: in.Group, Type: in.Type, Reason: in.Reason, States: states(in.State), Unrouted: in.Unrouted}
+	sel = checkpoint.Selection{IDs: in.ID, Sink: in.Sink, Table: in.Table, Groups: in.Group, Type: in.Type, Topic: in.Topic, Tenant: in.Tenant, Search: in.Search,
+		Reason: in.Reason, States: states(in.State), Unrouted: in.Unrouted}
 	if in.Class != "" {
 		sel.Reason = in.Class // it matches errors, too: the class's pattern keeps a viewer from guessing at what endpoints answered
 	}
@@ -116,11 +120,9 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveriesQuery) (*deli
 
 // listPage reads a page of deliveries behind the place that a cursor stands for.
 func listPage[K any](ctx context.Context, s *server, cursor string, read func(context.Context, *K) ([]store.Listed, *K, error)) (list []view.Delivery, next string, err error) {
-	var after *K
-	if cursor != "" {
-		if after, err = readCursor[K](cursor); err != nil {
-			return nil, "", huma.Error422UnprocessableEntity("cursor is none that this list has returned: leave it out to begin anew")
-		}
+	after, err := placeOf[K](cursor)
+	if err != nil {
+		return nil, "", err
 	}
 	err = s.ask(ctx, func(ctx context.Context) error {
 		found, place, err := read(ctx, after)
@@ -143,6 +145,22 @@ func states(names []string) []checkpoint.State {
 		all[i] = checkpoint.State(name)
 	}
 	return all
+}
+
+// placeOf returns the place that a cursor stands for; nil if it is empty.
+func placeOf[K any](cursor string) (*K, error) {
+	if cursor == "" {
+		return nil, nil
+	}
+	after, err := readCursor[K](cursor)
+	if err != nil {
+		return nil, errCursor()
+	}
+	return after, nil
+}
+
+func errCursor() error {
+	return huma.Error422UnprocessableEntity("cursor is none that this list has returned: leave it out to begin anew")
 }
 
 // A cursor is a place in base64, so that it can stand in an address. It holds no more than the list itself shows.
@@ -222,6 +240,9 @@ type selection struct {
 	Table        string   `json:"table,omitempty" doc:"The outbox table, if messages of several tables have the id."`
 	Groups       []string `json:"groups,omitempty" maxItems:"10000"`
 	Type         string   `json:"type,omitempty" doc:"A pattern with * and ?. A backslash takes the character behind it as it is, and stands for the empty text if it is alone."`
+	Topic        string   `json:"topic,omitempty" doc:"A pattern, as type is."`
+	Tenant       string   `json:"tenant,omitempty" doc:"A pattern, as type is."`
+	Search       string   `json:"q,omitempty" doc:"A text that is part of the message's id, its group or its key."`
 	Reason       string   `json:"reason,omitempty" doc:"A pattern with * and ? for the error or its class."`
 	States       []string `json:"states,omitempty" enum:"retrying,waiting,dead" doc:"Default: dead."`
 	Limit        int      `json:"limit,omitempty" minimum:"0" doc:"At most so many deliveries."`
@@ -233,8 +254,8 @@ type selection struct {
 }
 
 func (in *selection) of() checkpoint.Selection {
-	return checkpoint.Selection{IDs: in.IDs, Sink: in.Sink, Table: in.Table, Groups: in.Groups, Type: in.Type, Reason: in.Reason, States: states(in.States),
-		Limit: in.Limit, All: in.All, Unrouted: in.Unrouted, AllowReorder: in.AllowReorder}
+	return checkpoint.Selection{IDs: in.IDs, Sink: in.Sink, Table: in.Table, Groups: in.Groups, Type: in.Type, Topic: in.Topic, Tenant: in.Tenant, Search: in.Search,
+		Reason: in.Reason, States: states(in.States), Limit: in.Limit, All: in.All, Unrouted: in.Unrouted, AllowReorder: in.AllowReorder}
 }
 
 type selectionBody struct{ Body selection }
@@ -341,7 +362,7 @@ func (s *server) request(ctx context.Context, verb checkpoint.Verb, sel checkpoi
 	if err := store.Validate(r); err != nil {
 		return nil, huma.Error422UnprocessableEntity(err.Error())
 	}
-	if texts := slices.Concat(sel.IDs, sel.Groups, sel.Sinks, []string{sel.Sink, sel.Table, sel.Type, sel.Reason, why}, editTexts(sel.Edit)); slices.ContainsFunc(texts, unwritable) {
+	if texts := slices.Concat(sel.IDs, sel.Groups, sel.Sinks, []string{sel.Sink, sel.Table, sel.Type, sel.Topic, sel.Tenant, sel.Search, sel.Reason, why}, editTexts(sel.Edit)); slices.ContainsFunc(texts, unwritable) {
 		return nil, errUnwritable()
 	}
 	a := &askedAnswer{Status: http.StatusAccepted}

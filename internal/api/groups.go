@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/store/operate"
 	"github.com/tailbox/tailbox/source/store/view"
 )
 
@@ -36,23 +35,30 @@ type groupsBody struct {
 }
 
 type groupsQuery struct {
+	Page
 	Sink  string   `query:"sink"`
 	Group []string `query:"group,explode"`
-	Limit int      `query:"limit" minimum:"1" maximum:"500" default:"100"`
 }
 
 type groupsAnswer struct {
 	Body struct {
 		Groups []view.Group `json:"groups"`
-		More   bool         `json:"more,omitempty" doc:"There may be more."`
+		Next   string       `json:"next,omitempty" doc:"The cursor of the next page; absent at the end."`
 	}
 }
 
 func (s *server) listGroups(ctx context.Context, in *groupsQuery) (*groupsAnswer, error) {
+	after, err := placeOf[checkpoint.Lane](in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	if after == nil {
+		after = &checkpoint.Lane{}
+	}
 	a := &groupsAnswer{}
-	err := s.ask(ctx, func(ctx context.Context) error {
-		lanes, err := s.operator.Lanes(ctx, checkpoint.Selection{Sink: in.Sink, Groups: in.Group}, in.Limit)
-		a.Body.Groups, a.Body.More = view.OfLanes(lanes), blocked(lanes) >= in.Limit
+	err = s.ask(ctx, func(ctx context.Context) error {
+		lanes, next, err := s.operator.Lanes(ctx, checkpoint.Selection{Sink: in.Sink, Groups: in.Group}, *after, in.Limit)
+		a.Body.Groups, a.Body.Next = view.OfLanes(lanes), cursorOf(next)
 		return err
 	})
 	for _, g := range a.Body.Groups {
@@ -61,14 +67,4 @@ func (s *server) listGroups(ctx context.Context, in *groupsQuery) (*groupsAnswer
 		}
 	}
 	return a, err
-}
-
-// blocked counts the groups that have deliveries: those that are only held are beyond the limit.
-func blocked(lanes []operate.WaitingLane) (n int) {
-	for i := range lanes {
-		if lanes[i].First != nil {
-			n++
-		}
-	}
-	return n
 }

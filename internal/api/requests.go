@@ -57,7 +57,7 @@ func (s *server) listRequests(ctx context.Context, in *requestsQuery) (*requests
 	if in.Cursor != "" {
 		var err error
 		if before, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil || before < 1 {
-			return nil, huma.Error422UnprocessableEntity("cursor is none that this list has returned: leave it out to begin anew")
+			return nil, errCursor()
 		}
 	}
 	a := &requestsAnswer{}

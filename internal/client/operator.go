@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -33,7 +34,8 @@ func filters(sel *checkpoint.Selection) (url.Values, error) {
 		return nil, fmt.Errorf("%d IDs are too many for one question to a relay: name at most %d", len(sel.IDs), pageSize)
 	}
 	q := url.Values{}
-	for name, value := range map[string]string{"sink": sel.Sink, "table": sel.Table, "type": sel.Type, "reason": sel.Reason} {
+	for name, value := range map[string]string{"sink": sel.Sink, "table": sel.Table, "type": sel.Type, "topic": sel.Topic, "tenant": sel.Tenant, "q": sel.Search,
+		"reason": sel.Reason} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -157,43 +159,79 @@ func (c *Client) Whole(ctx context.Context, sel checkpoint.Selection) (list []st
 	return list, false, nil
 }
 
-// Lanes is operate.Operator's.
-func (c *Client) Lanes(ctx context.Context, sel checkpoint.Selection, limit int) (lanes []operate.WaitingLane, err error) {
+// Lanes is operate.Operator's, page by page.
+func (c *Client) Lanes(ctx context.Context, sel checkpoint.Selection, after checkpoint.Lane, limit int) (lanes []operate.WaitingLane, next *checkpoint.Lane, err error) {
 	if sel.Unrouted {
-		return nil, fmt.Errorf("groups of the sink '': %w", errDatabase)
+		return nil, nil, fmt.Errorf("groups of the sink '': %w", errDatabase)
 	}
 	q, err := filters(&checkpoint.Selection{Sink: sel.Sink, Groups: sel.Groups})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	most := pageSize
-	if limit > 0 && limit < pageSize {
-		most = limit
-	}
-	q.Set("limit", strconv.Itoa(most))
-	var answer struct {
-		Groups []view.Group
-		More   bool
-	}
-	if err := c.get(ctx, "/groups", q, &answer); err != nil {
-		return nil, err
-	}
-	if answer.More && most != limit {
-		return nil, fmt.Errorf("more than %d groups wait, and a relay lists no more: choose some with --sink, by their names, or with --limit %d", pageSize, pageSize)
-	}
-	for i := range answer.Groups {
-		g := &answer.Groups[i]
-		lane := operate.WaitingLane{Sink: g.Sink, Group: g.Group, Held: g.Held, Everywhere: g.Everywhere, Deliveries: g.Deliveries}
-		if g.First != nil {
-			first, err := g.First.Listed()
-			if err != nil {
-				return nil, fmt.Errorf("ask %s: %w", c.Address(), err)
-			}
-			lane.First = &first
+	parked := 0
+	for {
+		q.Set("limit", strconv.Itoa(pageSize))
+		if limit > 0 {
+			q.Set("limit", strconv.Itoa(min(pageSize, limit-parked)))
 		}
-		lanes = append(lanes, lane)
+		var page struct {
+			Groups []view.Group
+			Next   string
+		}
+		if err := c.get(ctx, "/groups", q, &page); err != nil {
+			return nil, nil, err
+		}
+		for i := range page.Groups {
+			g := &page.Groups[i]
+			lane := operate.WaitingLane{Sink: g.Sink, Group: g.Group, Held: g.Held, Everywhere: g.Everywhere, Deliveries: g.Deliveries}
+			if g.First != nil {
+				first, err := g.First.Listed()
+				if err != nil {
+					return nil, nil, fmt.Errorf("ask %s: %w", c.Address(), err)
+				}
+				lane.First = &first
+				parked++
+			}
+			lanes = append(lanes, lane)
+		}
+		switch {
+		case page.Next == "":
+			return lanes, nil, nil
+		case limit > 0 && parked >= limit:
+			last := lanes[len(lanes)-1]
+			return lanes, &checkpoint.Lane{Sink: last.Sink, Group: last.Group}, nil
+		}
+		q.Set("cursor", page.Next)
 	}
-	return lanes, nil
+}
+
+// Summarize is operate.Operator's.
+func (c *Client) Summarize(ctx context.Context, states []checkpoint.State, by []operate.Cause) (*operate.Summary, error) {
+	q := url.Values{}
+	names := make([]string, len(by))
+	for i, cause := range by {
+		names[i] = string(cause)
+	}
+	q.Set("by", strings.Join(names, ","))
+	for _, state := range states {
+		q.Add("state", string(state))
+	}
+	var answer struct {
+		Failures []view.Failure
+		Partial  bool
+	}
+	if err := c.get(ctx, "/deliveries/summary", q, &answer); err != nil {
+		return nil, err
+	}
+	found := &operate.Summary{Partial: answer.Partial}
+	for i := range answer.Failures {
+		f, err := answer.Failures[i].Failure()
+		if err != nil {
+			return nil, fmt.Errorf("ask %s: %w", c.Address(), err)
+		}
+		found.Failures = append(found.Failures, f)
+	}
+	return found, nil
 }
 
 // Asked is operate.Operator's. With whole it returns the request before the given number alone.
@@ -345,6 +383,9 @@ func operation(r *checkpoint.Request) (path string, body any, err error) {
 		set("ids", sel.IDs, len(sel.IDs) > 0)
 		set("groups", sel.Groups, len(sel.Groups) > 0)
 		set("type", sel.Type, sel.Type != "")
+		set("topic", sel.Topic, sel.Topic != "")
+		set("tenant", sel.Tenant, sel.Tenant != "")
+		set("q", sel.Search, sel.Search != "")
 		set("reason", sel.Reason, sel.Reason != "")
 		set("states", sel.States, len(sel.States) > 0)
 		set("limit", sel.Limit, sel.Limit > 0)

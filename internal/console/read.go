@@ -49,7 +49,7 @@ type (
 	}
 	groupsAnswer struct {
 		Groups []view.Group `json:"groups"`
-		More   bool         `json:"more"`
+		Next   string       `json:"next"`
 	}
 	requestsAnswer struct {
 		Requests []api.Asked `json:"requests"`
@@ -143,7 +143,7 @@ func (v *visit) picked(names ...string) url.Values {
 }
 
 func (v *visit) deliveriesPage() {
-	q := v.picked("state", "sink", "group", "id", "table", "type", "class", "reason", "unrouted", "order", "since", "until", "cursor", "limit")
+	q := v.picked("state", "sink", "group", "id", "table", "type", "topic", "tenant", "q", "class", "reason", "unrouted", "order", "since", "until", "cursor", "limit")
 	states := map[string]bool{}
 	for _, name := range q["state"] {
 		states[name] = true
@@ -171,11 +171,7 @@ func (v *visit) deliveriesPage() {
 	default:
 		content = append(content, h.P(g.Text("Nothing matches.")))
 	}
-	if found.Next != "" {
-		next := maps.Clone(q)
-		next.Set("cursor", found.Next)
-		content = append(content, h.P(link("/deliveries?"+next.Encode(), "Next page")))
-	}
+	content = append(content, nextPage("/deliveries", q, found.Next))
 	switch {
 	case !v.operates() || !states["dead"] || len(found.Deliveries) == 0:
 	case q.Has("since") || q.Has("until"):
@@ -186,6 +182,16 @@ func (v *visit) deliveriesPage() {
 			form("replay", "Replay …", "primary", all...), form("drop", "Drop …", "", all...)))
 	}
 	v.show("Deliveries", content...)
+}
+
+// nextPage is the link to the next page of a list; nil at its end.
+func nextPage(path string, q url.Values, cursor string) g.Node {
+	if cursor == "" {
+		return nil
+	}
+	next := maps.Clone(q)
+	next.Set("cursor", cursor)
+	return h.P(link(path+"?"+next.Encode(), "Next page"))
 }
 
 // orderOf sets the order of a list: dead letters come the newest first, unless they are those of a group, or another order is asked for.
@@ -203,7 +209,7 @@ func orderOf(q url.Values, states map[string]bool) {
 // selection returns the fields of a form that selects what the filters of a page do.
 func (v *visit) selection(q url.Values) []string {
 	all := []string{"all", "yes", "back", v.r.URL.RequestURI()}
-	for _, name := range []string{"sink", "table", "type", "unrouted"} {
+	for _, name := range []string{"sink", "table", "type", "topic", "tenant", "q", "unrouted"} {
 		all = append(all, name, q.Get(name))
 	}
 	all = append(all, "reason", cmp.Or(q.Get("class"), q.Get("reason"))) // a reason matches classes, too
@@ -225,10 +231,10 @@ func (v *visit) filters(q url.Values, states map[string]bool, sinks []report.Sin
 		h.Label(g.Text("Sink "), h.Select(h.Name("sink"), h.Option(h.Value(""), g.Text("all")), g.Map(sinks, func(s report.SinkCount) g.Node {
 			return g.If(s.Sink != "", h.Option(g.If(s.Sink == q.Get("sink"), h.Selected()), g.Text(s.Sink)))
 		}))),
-		field("Group", "group", q.Get("group")), field("Message id", "id", q.Get("id")), field("Type", "type", q.Get("type"), h.Placeholder("order.*")),
+		field("Search", "q", q.Get("q"), h.Placeholder("in id, group and key")), field("Group", "group", q.Get("group")), field("Message id", "id", q.Get("id")), field("Type", "type", q.Get("type"), h.Placeholder("order.*")),
 		field("Error class", "class", q.Get("class"), h.Placeholder("permanent")),
 		g.If(v.reads(), field("Error", "reason", q.Get("reason"), h.Placeholder("*503*"))),
-		g.Map([]string{"table", "unrouted", "since", "until"}, func(name string) g.Node {
+		g.Map([]string{"topic", "tenant", "table", "unrouted", "since", "until"}, func(name string) g.Node {
 			return g.If(q.Has(name), field(strings.ToUpper(name[:1])+name[1:], name, q.Get(name)))
 		}),
 		h.Button(g.Text("Filter")))
@@ -311,13 +317,14 @@ func (v *visit) messagePage() {
 
 func (v *visit) groupsPage() {
 	var d groupsAnswer
-	if err := v.get("/groups", v.picked("sink", "group", "limit"), &d); err != nil {
+	q := v.picked("sink", "group", "cursor", "limit")
+	if err := v.get("/groups", q, &d); err != nil {
 		v.failed(err)
 		return
 	}
 	content := []g.Node{h.P(g.Text("No group waits."))}
 	if len(d.Groups) > 0 {
-		content = []g.Node{v.groupTable(d.Groups), g.If(d.More, h.P(g.Text("And more.")))}
+		content = []g.Node{v.groupTable(d.Groups), nextPage("/groups", q, d.Next)}
 	}
 	if v.operates() {
 		content = append(content, h.Form(h.Method("post"), h.Action("/do/hold-groups"), h.Class("card"), h.H2(g.Text("Hold a group")),

@@ -28,7 +28,7 @@ type step struct {
 // stepOf reads a form. Forms have the names of the API's fields.
 func stepOf(verb string, f url.Values) (*step, error) {
 	body := map[string]any{}
-	for _, name := range []string{"sink", "table", "type", "reason", "why"} {
+	for _, name := range []string{"sink", "table", "type", "topic", "tenant", "q", "reason", "why"} {
 		if f.Get(name) != "" {
 			body[name] = f.Get(name)
 		}

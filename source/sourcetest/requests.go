@@ -46,6 +46,8 @@ func testSelection(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
 	placed, later, last := Dead("a", r.msg(2, "g1"), false), Dead("a", r.msg(3, "g3"), true), Dead("b", r.msg(5, "g2"), true)
 	placed.Message.Type, later.LastError, last.Message.Type = "OrderPlaced", "a time-out here", "OrderGone"
+	placed.Message.Topic, placed.Message.Tenant, placed.Message.Key = "orders.eu", "acme", []byte("k-1%")
+	last.Message.Topic, last.Message.Tenant, last.Message.Key = "orders_us", "ac_me", []byte("\xffk-2")
 	all := []checkpoint.Parked{Dead("a", r.msg(1, "g1"), true), placed, later, Dead("b", r.msg(1, "g1"), true), Follower("b", r.msg(4, "g3")), last}
 	for i, c := range []struct {
 		sel  checkpoint.Selection
@@ -66,6 +68,20 @@ func testSelection(t *testing.T, k Kind) {
 		{checkpoint.Selection{Type: "order*"}, ""},
 		{checkpoint.Selection{Reason: "*time?out*"}, "a:3"},
 		{checkpoint.Selection{Reason: "permanent", Sink: "b"}, "b:1 b:5"},
+		{checkpoint.Selection{Topic: "orders?*"}, "a:2 b:5"},
+		{checkpoint.Selection{Topic: "orders.*", Sink: "a"}, "a:2"},
+		{checkpoint.Selection{Topic: "Orders*"}, ""},
+		{checkpoint.Selection{Tenant: "ac_me"}, "b:5"},
+		{checkpoint.Selection{Tenant: "ac*"}, "a:2 b:5"},
+		{checkpoint.Selection{Tenant: `\`}, "a:1 b:1 a:3"},
+		{checkpoint.Selection{Tenant: "ac*", Topic: "orders_us", Type: "Order*"}, "b:5"},
+		{checkpoint.Selection{Search: EventID(3)[20:]}, "a:3"},
+		{checkpoint.Selection{Search: "k-"}, "a:2 b:5"},
+		{checkpoint.Selection{Search: "1%"}, "a:2"},
+		{checkpoint.Selection{Search: "K-"}, ""},
+		{checkpoint.Selection{Search: "g3", Groups: []string{"g1"}}, ""},
+		{checkpoint.Selection{Search: "g1", Sink: "b"}, "b:1"},
+		{checkpoint.Selection{Reason: "*x*", States: []checkpoint.State{"waiting"}}, ""},
 		{checkpoint.Selection{All: true, Limit: 2}, "a:1 a:2"},
 		{checkpoint.Selection{All: true, States: []checkpoint.State{"waiting"}}, "b:4"},
 		{checkpoint.Selection{All: true}, "a:1 b:1 a:2 a:3 b:5"},

@@ -68,9 +68,11 @@ type RequestList struct {
 
 // Add adds a request with its column selection, unless it cannot be read: somebody wrote it by hand.
 func (l *RequestList) Add(r checkpoint.Request, selection string) {
-	err := json.Unmarshal([]byte(selection), &r.Selection)
+	read := json.NewDecoder(strings.NewReader(selection))
+	read.DisallowUnknownFields() // a name that is misspelt would widen the selection
+	err := read.Decode(&r.Selection)
 	if err != nil {
-		err = fmt.Errorf("read column selection: %w", err)
+		err = fmt.Errorf("read column selection: %w: it may have ids, sink, sinks, table, groups, type, topic, tenant, reason, q, states, limit, all, unrouted, allow_reorder, edit and from", err)
 	} else {
 		err = Validate(&r)
 	}
@@ -114,8 +116,6 @@ func Validate(r *checkpoint.Request) error {
 	if !CanBeSink(sel.Sink) || slices.ContainsFunc(sel.Sinks, func(name string) bool { return !CanBeSink(name) }) {
 		return ErrNoSink
 	}
-	_, atSink := sel.AtSink()
-	narrowed := len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Table != "" || sel.Type != "" || sel.Reason != ""
 	if sel.Unrouted && (sel.Sink != "" || ByGroups(r)) {
 		return errors.New("unrouted is about deliveries for which no sink could be chosen: it goes with no sink, and not with hold or resume")
 	}
@@ -124,8 +124,8 @@ func Validate(r *checkpoint.Request) error {
 	}
 	switch r.Verb {
 	case checkpoint.VerbReplay, checkpoint.VerbDrop:
-		if !narrowed && !sel.All {
-			return errors.New("nothing is selected: name ids, groups, a sink, a type, a table or a reason, or say all")
+		if !sel.Narrows() && !sel.All {
+			return errors.New("nothing is selected: name ids, groups, a sink, a table, a type, a topic, a tenant, a reason or a text to search for (q), or say all")
 		}
 	case checkpoint.VerbEdit:
 		if len(sel.IDs) != 1 || sel.Edit == nil {

@@ -26,7 +26,7 @@ func NewDead() *cli.Command {
 			"What is done is written to tailbox_request, and the relay carries it out; without a running relay it is done at once.\n" +
 			"An ID that messages of several outbox tables have is refused by replay, edit and drop until --table names the one that is meant.",
 		Example: "tailbox dead list\ntailbox dead replay --sink mail --all",
-		Sub:     []*cli.Command{newDeadList(), newDeadShow(), newDeadReplay(), newDeadEdit(), newDeadDrop()},
+		Sub:     []*cli.Command{newDeadList(), newDeadSummary(), newDeadShow(), newDeadReplay(), newDeadEdit(), newDeadDrop()},
 	}
 }
 
@@ -160,8 +160,8 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *cli.Shell, v checkpoint.Ver
 	if err != nil {
 		return err
 	}
-	if !narrowed(&sel) && !sel.All {
-		return cli.WrongUsage("dead %s: nothing is selected: name IDs, or use --sink, --table, --group, --type or --reason, or say --all", v)
+	if !sel.Narrows() && !sel.All {
+		return cli.WrongUsage("dead %s: nothing is selected: name IDs, or use --sink, --table, --group, --type, --topic, --tenant, --search or --reason, or say --all", v)
 	}
 	t, err := d.where.Open(ctx, sh)
 	if err != nil {
@@ -174,7 +174,7 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *cli.Shell, v checkpoint.Ver
 		return err
 	}
 	one, many := "delivery", "deliveries"
-	if v == checkpoint.VerbDrop && len(ids) > 0 && d.selector.state == "" {
+	if v == checkpoint.VerbDrop && len(ids) > 0 && d.selector.state == nil {
 		if retried, err := onlyRetried(ctx, t, &sel); err != nil {
 			return err
 		} else if retried {

@@ -69,17 +69,17 @@ func newGroupList() *cli.Command {
 			if err != nil {
 				return err
 			}
-			lanes, err := t.Lanes(ctx, g.at.in(checkpoint.Selection{Groups: names}), g.limit)
+			lanes, next, err := t.Lanes(ctx, g.at.in(checkpoint.Selection{Groups: names}), checkpoint.Lane{}, g.limit)
 			if err != nil {
 				return err
 			}
 			if g.output.JSON {
-				if g.limit > 0 && len(lanes) >= g.limit {
+				if next != nil {
 					fmt.Fprint(sh.Err, perhapsMore)
 				}
 				return cli.PrintJSON(sh.Out, view.OfLanes(lanes))
 			}
-			return printLanes(sh.Out, lanes, g.limit)
+			return printLanes(sh.Out, lanes, next != nil)
 		},
 	}
 }
@@ -144,7 +144,7 @@ func newGroupVerb(name checkpoint.Verb, about, past, one, many string) *cli.Comm
 // that: it becomes dead.
 func (v *verb) skip(ctx context.Context, sh *cli.Shell, t *Target) error {
 	sel := v.request.Selection
-	lanes, err := t.Lanes(ctx, sel, 0)
+	lanes, _, err := t.Lanes(ctx, sel, checkpoint.Lane{}, 0)
 	if err != nil {
 		return err
 	}

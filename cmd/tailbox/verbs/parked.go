@@ -122,7 +122,7 @@ func anyState() []checkpoint.State {
 }
 
 // printLanes lists lanes that wait.
-func printLanes(w io.Writer, lanes []operate.WaitingLane, limit int) error {
+func printLanes(w io.Writer, lanes []operate.WaitingLane, more bool) error {
 	if len(lanes) == 0 {
 		_, err := fmt.Fprintln(w, "no group waits")
 		return err
@@ -143,7 +143,7 @@ func printLanes(w io.Writer, lanes []operate.WaitingLane, limit int) error {
 		}
 		rows = append(rows, row)
 	}
-	if err := cli.Table(w, rows); err != nil || limit == 0 || len(lanes) < limit {
+	if err := cli.Table(w, rows); err != nil || !more {
 		return err
 	}
 	_, err := fmt.Fprint(w, perhapsMore)

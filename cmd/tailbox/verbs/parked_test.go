@@ -25,7 +25,7 @@ func TestListsAreAligned(t *testing.T) {
 	}
 	var b strings.Builder
 	if err := printLanes(&b, []operate.WaitingLane{lane("", "order:1", nil), lane("mail", "order:2", nil),
-		lane("mail", "order:3", &outbox.Message{ID: "id-3", Type: "Placed"}), lane("mail", wide, &outbox.Message{ID: wide, Type: "Placed"})}, 0); err != nil {
+		lane("mail", "order:3", &outbox.Message{ID: "id-3", Type: "Placed"}), lane("mail", wide, &outbox.Message{ID: wide, Type: "Placed"})}, false); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")

@@ -1,8 +1,8 @@
 package verbs
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -20,11 +20,12 @@ import (
 
 // A selector is the part of a command line that chooses parked deliveries.
 type selector struct {
-	sink                       sinkFlag
-	group, kind, reason, state string
-	table                      string
-	limit                      int
-	all, allSinks              bool
+	sink                              sinkFlag
+	table, group, kind, topic, tenant string
+	search, reason                    string
+	state                             stateFlag
+	limit                             int
+	all, allSinks                     bool
 }
 
 // A sinkFlag is --sink. The empty name, which lists show as ”, is a sink of its own: that of messages for which no sink could
@@ -82,34 +83,59 @@ func (s *selector) flags(fs *flag.FlagSet, limit int) {
 	tableFlag(fs, &s.table)
 	fs.StringVar(&s.group, "group", "", "only this message group, `NAME`")
 	fs.StringVar(&s.kind, "type", "", "only messages whose type matches `GLOB`: * any text, ? one character, \\ takes the next one as it is")
+	fs.StringVar(&s.topic, "topic", "", "only messages whose topic matches `GLOB`")
+	fs.StringVar(&s.tenant, "tenant", "", "only messages whose tenant matches `GLOB`")
+	fs.StringVar(&s.search, "search", "", "only messages with this `TEXT` in their ID, their group or their key")
 	fs.StringVar(&s.reason, "reason", "", "only deliveries whose error or error class matches `GLOB`")
-	fs.StringVar(&s.state, "state", "", "states, a `LIST` of dead, retrying, waiting (default dead)")
+	s.state.flag(fs)
 	fs.IntVar(&s.limit, "limit", limit, "at most `N` deliveries; 0 = no limit")
 }
 
 // selection is what the flags and IDs select.
 func (s *selector) selection(ids []string) (checkpoint.Selection, error) {
-	sel := s.sink.in(checkpoint.Selection{IDs: ids, Table: s.table, Type: s.kind, Reason: s.reason, Limit: s.limit, All: s.all})
+	sel := s.sink.in(checkpoint.Selection{IDs: ids, Table: s.table, Type: s.kind, Topic: s.topic, Tenant: s.tenant, Search: s.search, Reason: s.reason, Limit: s.limit,
+		All: s.all})
 	if s.group != "" {
 		sel.Groups = []string{s.group}
 	}
 	if s.limit < 0 {
 		return sel, cli.WrongUsage("--limit %d: must not be negative", s.limit)
 	}
-	for word := range strings.SplitSeq(cmp.Or(s.state, string(checkpoint.StateDead)), ",") {
-		state := checkpoint.State(strings.TrimSpace(word))
-		if !slices.Contains([]checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying, checkpoint.StateWaiting}, state) {
-			return sel, cli.WrongUsage("--state %q: must be a list of dead, retrying, waiting", word)
-		}
-		sel.States = append(sel.States, state)
-	}
+	sel.States = s.state.states()
 	return sel, nil
 }
 
-// narrowed reports whether anything but a limit is selected by.
-func narrowed(sel *checkpoint.Selection) bool {
-	_, atSink := sel.AtSink()
-	return len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Table != "" || sel.Type != "" || sel.Reason != ""
+// A stateFlag is --state.
+type stateFlag []checkpoint.State
+
+func (f *stateFlag) flag(fs *flag.FlagSet) {
+	fs.Func("state", "states, a `LIST` of dead, retrying, waiting (default dead)", func(list string) error {
+		*f = nil
+		for word := range strings.SplitSeq(list, ",") {
+			state := checkpoint.State(strings.TrimSpace(word))
+			if !slices.Contains(anyState(), state) {
+				return errors.New("must be a list of dead, retrying, waiting")
+			}
+			*f = append(*f, state)
+		}
+		return nil
+	})
+}
+
+func (f stateFlag) states() []checkpoint.State {
+	if f == nil {
+		return []checkpoint.State{checkpoint.StateDead}
+	}
+	return f
+}
+
+// String is the flag as it would be written.
+func (f stateFlag) String() string {
+	names := make([]string, len(f))
+	for i, state := range f {
+		names[i] = string(state)
+	}
+	return strings.Join(names, ",")
 }
 
 // sinksOf names the sinks at which a selection finds deliveries, of those that the configuration has, and the first of any.

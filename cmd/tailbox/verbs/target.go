@@ -27,7 +27,8 @@ type desk interface {
 	ParkedSince(ctx context.Context, sel checkpoint.Selection, since time.Time, limit int) (list []store.Listed, more bool, err error)
 	AllNewest(ctx context.Context, sel checkpoint.Selection, during operate.Span, limit int) (list []store.Listed, more bool, err error)
 	Whole(ctx context.Context, sel checkpoint.Selection) (list []store.Listed, more bool, err error)
-	Lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]operate.WaitingLane, error)
+	Summarize(ctx context.Context, states []checkpoint.State, by []operate.Cause) (*operate.Summary, error)
+	Lanes(ctx context.Context, sel checkpoint.Selection, after checkpoint.Lane, limit int) (lanes []operate.WaitingLane, next *checkpoint.Lane, err error)
 	// Status reads the status, with every sink of the configuration in it. Sinks names those, and Configuration is YAML with secrets masked.
 	Status(ctx context.Context) (*report.Status, error)
 	Sinks(ctx context.Context) ([]string, error)

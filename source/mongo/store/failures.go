@@ -12,7 +12,6 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/mongo/conn"
-	"github.com/tailbox/tailbox/source/mongo/delivery"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/source/store/operate"
 )
@@ -43,7 +42,7 @@ func (s reader) Newest(ctx context.Context, sel *checkpoint.Selection, during op
 	}
 	down := bson.D{{Key: "changed_at", Value: -1}, {Key: "message_id", Value: -1}, {Key: "source_table", Value: -1}, {Key: "sink", Value: -1}}
 	found, err := s.parked.documents(ctx, s.parked.ours(bson.E{Key: "state", Value: checkpoint.StateDead}), options.Find().SetHint(catalog.DeadIndex).SetMin(from).SetMax(to).
-		SetSort(down).SetLimit(int64(look)).SetProjection(delivery.BareFields()))
+		SetSort(down).SetLimit(int64(look)).SetProjection(fields(sel)))
 	if err != nil {
 		return nil, conn.Fault("list dead letters", err)
 	}

@@ -120,9 +120,13 @@ type laneCount struct {
 	n    int
 }
 
-// countLanes counts blocking deliveries by lane, in order, from the index alone.
-func (c parkedCollection) countLanes(ctx context.Context, sel *checkpoint.Selection, limit int) ([]laneCount, error) {
+// countLanes counts blocking deliveries by lane behind a place, in order, from the index alone.
+func (c parkedCollection) countLanes(ctx context.Context, sel *checkpoint.Selection, after checkpoint.Lane, limit int) ([]laneCount, error) {
 	where := c.ours(bson.E{Key: "blocks", Value: true})
+	if after != (checkpoint.Lane{}) {
+		where = append(where, bson.E{Key: "$or", Value: bson.A{bson.D{{Key: "sink", Value: bson.D{{Key: "$gt", Value: after.Sink}}}},
+			bson.D{{Key: "sink", Value: after.Sink}, {Key: "message_group", Value: bson.D{{Key: "$gt", Value: after.Group}}}}}})
+	}
 	if sink, limited := sel.AtSink(); limited {
 		where = append(where, bson.E{Key: "sink", Value: sink})
 	}

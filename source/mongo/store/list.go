@@ -51,8 +51,8 @@ func (s reader) Listed(ctx context.Context, rows []store.SelectedRow, whole bool
 }
 
 // WaitingLanes implements operate.Reader.
-func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (list []operate.WaitingLane, firsts []store.SelectedRow, err error) {
-	counts, err := s.parked.countLanes(ctx, sel, limit)
+func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, after checkpoint.Lane, limit int) (list []operate.WaitingLane, firsts []store.SelectedRow, err error) {
+	counts, err := s.parked.countLanes(ctx, sel, after, limit)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -31,9 +31,9 @@ func (s *Store) Select(ctx context.Context, r *checkpoint.Request, done *store.R
 	case len(sel.IDs) > 0:
 		seen, err = s.parked.scanIDs(ctx, sel, after)
 	case len(sel.Groups) > 0:
-		seen, full, err = s.parked.scanLanes(ctx, s.lanesFrom(sel, after), after)
+		seen, full, err = s.parked.scanLanes(ctx, sel, s.lanesFrom(sel, after), after)
 	default:
-		seen, full, err = s.parked.scanAll(ctx, nil, after)
+		seen, full, err = s.parked.scanAll(ctx, sel, nil, after)
 	}
 	if err != nil {
 		return nil, conn.Fault("select deliveries", err)
@@ -61,10 +61,24 @@ func matches(sel *checkpoint.Selection, v *delivery.Document, asked time.Time) b
 	switch {
 	case !asked.IsZero() && since.After(asked):
 		return false
-	case sel.Table != "" && !strings.HasSuffix("."+v.Content.Table, "."+sel.Table), sel.Type != "" && !store.MatchGlob(sel.Type, v.Content.Type):
+	case sel.Table != "" && !strings.HasSuffix("."+v.Content.Table, "."+sel.Table):
 		return false
 	}
-	return sel.Reason == "" || store.MatchGlob(sel.Reason, v.LastError) || store.MatchGlob(sel.Reason, v.ErrorClass)
+	glob := func(glob string, texts ...string) bool {
+		return glob == "" || slices.ContainsFunc(texts, func(text string) bool { return store.MatchGlob(glob, text) })
+	}
+	m := &v.Content
+	return glob(sel.Type, m.Type) && glob(sel.Topic, m.Topic) && glob(sel.Tenant, m.Tenant) && glob(sel.Reason, v.LastError, v.ErrorClass) &&
+		slices.ContainsFunc([]string{v.ID, v.SentID, m.Group, string(m.Key)}, func(text string) bool { return strings.Contains(text, sel.Search) })
+}
+
+// fields are what is read of deliveries to tell which of them a selection is about.
+func fields(sel *checkpoint.Selection) bson.D {
+	bare := delivery.BareFields()
+	if sel.Search == "" {
+		return bare
+	}
+	return slices.DeleteFunc(bare, func(e bson.E) bool { return e.Key == "key" })
 }
 
 // behind reports whether a delivery comes after a place.
@@ -82,7 +96,7 @@ func sortViews(views []*delivery.Document) {
 
 // scanAll reads deliveries in order, after a place: of one lane, or all. Each is under one of the two values of blocks in the
 // index.
-func (c parkedCollection) scanAll(ctx context.Context, lane *checkpoint.Lane, after store.ParkedKey) (seen []*delivery.Document, full bool, err error) {
+func (c parkedCollection) scanAll(ctx context.Context, sel *checkpoint.Selection, lane *checkpoint.Lane, after store.ParkedKey) (seen []*delivery.Document, full bool, err error) {
 	for _, blocks := range []bool{true, false} {
 		from := bson.D{{Key: "pipeline", Value: c.pipeline}, {Key: "blocks", Value: blocks}, {Key: "sink", Value: after.Sink},
 			{Key: "message_group", Value: after.Group}, {Key: "position", Value: after.Position}, {Key: "message_id", Value: after.ID},
@@ -94,7 +108,7 @@ func (c parkedCollection) scanAll(ctx context.Context, lane *checkpoint.Lane, af
 		for _, e := range from[len(to):] {
 			to = append(to, bson.E{Key: e.Key, Value: bson.MaxKey{}})
 		}
-		found, err := c.documents(ctx, bson.D{}, options.Find().SetHint(catalog.LaneIndex).SetMin(from).SetMax(to).SetLimit(store.ScanChunk).SetProjection(delivery.BareFields()))
+		found, err := c.documents(ctx, bson.D{}, options.Find().SetHint(catalog.LaneIndex).SetMin(from).SetMax(to).SetLimit(store.ScanChunk).SetProjection(fields(sel)))
 		if err != nil {
 			return nil, false, err
 		}
@@ -108,13 +122,13 @@ func (c parkedCollection) scanAll(ctx context.Context, lane *checkpoint.Lane, af
 }
 
 // scanLanes goes through lanes.
-func (c parkedCollection) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after store.ParkedKey) (seen []*delivery.Document, full bool, err error) {
+func (c parkedCollection) scanLanes(ctx context.Context, sel *checkpoint.Selection, lanes []checkpoint.Lane, after store.ParkedKey) (seen []*delivery.Document, full bool, err error) {
 	for _, lane := range lanes {
 		from := store.ParkedKey{Sink: lane.Sink, Group: lane.Group}
 		if after.Compare(&from) > 0 {
 			from = after
 		}
-		found, more, err := c.scanAll(ctx, &lane, from)
+		found, more, err := c.scanAll(ctx, sel, &lane, from)
 		if err != nil {
 			return nil, false, err
 		}
@@ -130,7 +144,7 @@ func (c parkedCollection) scanIDs(ctx context.Context, sel *checkpoint.Selection
 	var seen []*delivery.Document
 	known := make(map[bson.ObjectID]bool)
 	for field, index := range map[string]string{"message_id": catalog.MessageIndex, "sent_id": catalog.SentIndex} {
-		found, err := c.documents(ctx, c.ours(bson.E{Key: field, Value: bson.D{{Key: "$in", Value: sel.IDs}}}), options.Find().SetProjection(delivery.BareFields()).SetHint(index))
+		found, err := c.documents(ctx, c.ours(bson.E{Key: field, Value: bson.D{{Key: "$in", Value: sel.IDs}}}), options.Find().SetProjection(fields(sel)).SetHint(index))
 		if err != nil {
 			return nil, err
 		}

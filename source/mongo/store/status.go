@@ -112,7 +112,7 @@ func reportSinks(ctx context.Context, s *Store, r *Report, now time.Time) error 
 	if err := s.parked.countStates(ctx, sinks, now); err != nil {
 		return err
 	}
-	counts, err := s.parked.countLanes(ctx, &checkpoint.Selection{}, 0)
+	counts, err := s.parked.countLanes(ctx, &checkpoint.Selection{}, checkpoint.Lane{}, 0)
 	if err != nil {
 		return err
 	}

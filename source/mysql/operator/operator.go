@@ -144,8 +144,8 @@ func (s reader) Listed(ctx context.Context, rows []store.SelectedRow, whole bool
 }
 
 // WaitingLanes implements operate.Reader.
-func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (list []operate.WaitingLane, firsts []store.SelectedRow, err error) {
-	lanes, err := s.lanesThatWait(ctx, sel, limit)
+func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, after checkpoint.Lane, limit int) (list []operate.WaitingLane, firsts []store.SelectedRow, err error) {
+	lanes, err := s.lanesThatWait(ctx, sel, after, limit)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -172,14 +172,18 @@ func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, lim
 	return list, firsts, nil
 }
 
-// lanesThatWait names lanes with blocking deliveries, in order.
-func (s reader) lanesThatWait(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []checkpoint.Lane, err error) {
+// lanesThatWait names lanes with blocking deliveries behind a place, in order.
+func (s reader) lanesThatWait(ctx context.Context, sel *checkpoint.Selection, after checkpoint.Lane, limit int) (lanes []checkpoint.Lane, err error) {
 	where := quote.Raw("TRUE")
 	if name, limited := sel.AtSink(); limited {
 		where += quote.Raw(" AND sink = " + quote.Text(name))
 	}
 	if len(sel.Groups) > 0 {
 		where += quote.Raw(" AND message_group IN (" + string(quote.Append(nil, quote.List(sel.Groups))) + ")")
+	}
+	if after != (checkpoint.Lane{}) {
+		sink, group := quote.Text(after.Sink), string(quote.Append(nil, quote.Bin(after.Group)))
+		where += quote.Raw(" AND (sink > " + sink + " OR sink = " + sink + " AND message_group > " + group + ")")
 	}
 	if limit <= 0 {
 		limit = 1 << 40

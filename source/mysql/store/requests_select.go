@@ -82,17 +82,27 @@ func (s *Store) Matching(sel *checkpoint.Selection) quote.Raw {
 		pattern := quote.Text(store.LikePattern(glob, '|'))
 		var any []string
 		for _, column := range columns {
-			any = append(any, "COALESCE(CONVERT(p."+column+" USING utf8mb4) COLLATE utf8mb4_bin LIKE "+pattern+" ESCAPE '|', 0)")
+			any = append(any, "COALESCE(CONVERT("+column+" USING utf8mb4) COLLATE utf8mb4_bin LIKE "+pattern+" ESCAPE '|', 0)")
 		}
 		conds = append(conds, "("+strings.Join(any, " OR ")+")")
 	}
-	like(sel.Type, "type")
-	like(sel.Reason, "last_error", "error_class")
+	like(sel.Type, "p.type")
+	like(sel.Topic, "p.topic")
+	like(sel.Tenant, "COALESCE(p.tenant, '')")
+	like(sel.Reason, "p.last_error", "p.error_class")
 	if name, limited := sel.AtSink(); limited {
 		conds = append(conds, "p.sink = "+quote.Text(name))
 	}
 	if sel.Table != "" {
 		conds = append(conds, fmt.Sprintf("RIGHT(CONCAT('.', p.source_table), %d) = ", utf8.RuneCountInString(sel.Table)+1)+string(quote.Append(nil, quote.Bin("."+sel.Table))))
+	}
+	if sel.Search != "" {
+		part := string(quote.Append(nil, quote.Bin(sel.Search)))
+		var any []string
+		for _, column := range []string{"message_id", "sent_id", "message_group", "`key`"} {
+			any = append(any, "COALESCE(LOCATE("+part+", CAST(p."+column+" AS BINARY)), 0) > 0")
+		}
+		conds = append(conds, "("+strings.Join(any, " OR ")+")")
 	}
 	return quote.Raw(strings.Join(conds, " AND "))
 }

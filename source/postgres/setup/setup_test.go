@@ -189,9 +189,12 @@ func TestOperatorsWithoutRelay(t *testing.T) {
 	if result, err := postgres.Config(r.Cfg).Operator().Wait(r.Ctx, ask(checkpoint.VerbAcceptGap, checkpoint.Selection{From: "0/1"})); err != nil || result != nil {
 		t.Errorf("accept-gap without a relay: %+v, %v", result, err)
 	}
-	lanes, err := postgres.Config(r.Cfg).Operator().Lanes(r.Ctx, checkpoint.Selection{}, 0)
+	lanes, next, err := postgres.Config(r.Cfg).Operator().Lanes(r.Ctx, checkpoint.Selection{}, checkpoint.Lane{}, 0)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if next != nil {
+		t.Errorf("lanes without a limit go on behind %v", next)
 	}
 	var got []string
 	for _, l := range lanes {
@@ -205,9 +208,9 @@ func TestOperatorsWithoutRelay(t *testing.T) {
 		got = append(got, name)
 	}
 	pgtest.Equal(t, "lanes", strings.Join(got, ", "), "kafka/empty held, audit/g waiting 1, kafka/g waiting 1 held")
-	lanes, err = postgres.Config(r.Cfg).Operator().Lanes(r.Ctx, checkpoint.Selection{Sink: "audit", Groups: []string{"g", "empty"}}, 10)
-	if err != nil || len(lanes) != 1 {
-		t.Errorf("lanes: %+v, %v", lanes, err)
+	lanes, next, err = postgres.Config(r.Cfg).Operator().Lanes(r.Ctx, checkpoint.Selection{Sink: "audit", Groups: []string{"g", "empty"}}, checkpoint.Lane{}, 10)
+	if err != nil || len(lanes) != 1 || next != nil {
+		t.Errorf("lanes: %+v, %v, %v", lanes, next, err)
 	}
 	loaded := r.Open()
 	pgtest.Equal(t, "left for a start", r.Text("SELECT count(*)::text FROM tailbox_request WHERE done_at IS NULL"), "2")

@@ -16,13 +16,11 @@ import (
 // newestDead lists dead letters, the one that died last first, with whether each is among those that a selection narrows down to.
 const newestDead = `
 SELECT p.sink, p.message_group, p.position, p.message_id, p.source_table, p.changed_at,
-	coalesce(($9::text IS NULL OR p.type LIKE $9) AND ($10::text IS NULL OR p.last_error LIKE $10 OR p.error_class LIKE $10) AND ($11::text IS NULL OR p.sink = $11)
-	AND ($12 = '' OR right('.' || p.source_table, length($12) + 1) = '.' || $12)
-	AND ($13::text[] IS NULL OR p.message_group = ANY ($13)) AND ($14::text[] IS NULL OR p.message_id = ANY ($14) OR p.sent_id = ANY ($14)), false)
+	` + matching + ` AND ($16::text[] IS NULL OR p.message_group = ANY ($16)) AND ($17::text[] IS NULL OR p.message_id = ANY ($17) OR coalesce(p.sent_id = ANY ($17), false))
 FROM {parked} p
-WHERE p.pipeline = $1 AND p.state = 'dead' AND p.changed_at >= $2 AND p.changed_at < $3
-	AND (p.changed_at, p.message_id, p.source_table, p.sink) < ($4, $5, $6, $7)
-ORDER BY p.changed_at DESC, p.message_id DESC, p.source_table DESC, p.sink DESC LIMIT $8`
+WHERE p.pipeline = $1 AND p.state = 'dead' AND p.changed_at >= $10 AND p.changed_at < $11
+	AND (p.changed_at, p.message_id, p.source_table, p.sink) < ($12, $13, $14, $15)
+ORDER BY p.changed_at DESC, p.message_id DESC, p.source_table DESC, p.sink DESC LIMIT $18`
 
 // timeBound is a time for a comparison; the zero time lies before or after all others.
 func timeBound(t time.Time, zero pgtype.InfinityModifier) pgtype.Timestamptz {
@@ -37,9 +35,8 @@ func (s reader) Newest(ctx context.Context, sel *checkpoint.Selection, during op
 	if after == nil {
 		after = &operate.DeadKey{}
 	}
-	rows, err := s.Conn.Query(ctx, s.SQL(newestDead), s.Cfg.Pipeline, timeBound(during.Since, pgtype.NegativeInfinity), timeBound(during.Until, pgtype.Infinity),
-		timeBound(after.At, pgtype.Infinity), after.ID, after.Table, after.Sink, look, like(sel.Type), like(sel.Reason), atSink(sel), sel.Table,
-		sel.Groups, sel.IDs)
+	rows, err := s.Conn.Query(ctx, s.SQL(newestDead), append(matchingArgs(s.Cfg.Pipeline, sel), timeBound(during.Since, pgtype.NegativeInfinity), timeBound(during.Until, pgtype.Infinity),
+		timeBound(after.At, pgtype.Infinity), after.ID, after.Table, after.Sink, sel.Groups, sel.IDs, look)...)
 	if err != nil {
 		return nil, s.Fault("list dead letters", err)
 	}

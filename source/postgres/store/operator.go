@@ -146,11 +146,11 @@ func (s reader) Listed(ctx context.Context, rows []store.SelectedRow, whole bool
 	return list, nil
 }
 
-// lanesQuery lists lanes with blocking deliveries, and the first of each.
+// lanesQuery lists lanes with blocking deliveries behind a place, and the first of each.
 const lanesQuery = `
 WITH RECURSIVE lane AS (
 	(SELECT sink, message_group FROM {parked} WHERE pipeline = $1 AND blocks AND ($2::text IS NULL OR sink = $2)
-		AND ($3::text[] IS NULL OR message_group = ANY ($3)) ORDER BY sink, message_group LIMIT 1)
+		AND ($3::text[] IS NULL OR message_group = ANY ($3)) AND (sink, message_group) > ($5, $6) ORDER BY sink, message_group LIMIT 1)
 	UNION ALL
 	SELECT n.sink, n.message_group FROM lane l CROSS JOIN LATERAL (
 		SELECT p.sink, p.message_group FROM {parked} p
@@ -165,12 +165,12 @@ FROM listed l CROSS JOIN LATERAL (SELECT p.position, p.message_id, p.source_tabl
 ORDER BY l.sink, l.message_group`
 
 // WaitingLanes implements operate.Reader.
-func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []operate.WaitingLane, firsts []store.SelectedRow, err error) {
+func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, after checkpoint.Lane, limit int) (lanes []operate.WaitingLane, firsts []store.SelectedRow, err error) {
 	var bound any
 	if limit > 0 {
 		bound = limit
 	}
-	rows, err := s.Conn.Query(ctx, s.SQL(lanesQuery), s.Cfg.Pipeline, atSink(sel), sel.Groups, bound)
+	rows, err := s.Conn.Query(ctx, s.SQL(lanesQuery), s.Cfg.Pipeline, atSink(sel), sel.Groups, bound, after.Sink, after.Group)
 	if err != nil {
 		return nil, nil, s.Fault("list lanes", err)
 	}

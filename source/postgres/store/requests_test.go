@@ -30,8 +30,8 @@ func TestSelectionOfTheUnrouted(t *testing.T) {
 		if err != nil || more || len(list) != 1 || list[0].Sink != "" {
 			t.Errorf("list %+v: %+v, %v", sel, list, err)
 		}
-		lanes, err := postgres.Config(r.Cfg).Operator().Lanes(r.Ctx, checkpoint.Selection{Unrouted: true}, 0)
-		if err != nil || len(lanes) != 1 || lanes[0].Sink != "" {
+		lanes, next, err := postgres.Config(r.Cfg).Operator().Lanes(r.Ctx, checkpoint.Selection{Unrouted: true}, checkpoint.Lane{}, 0)
+		if err != nil || next != nil || len(lanes) != 1 || lanes[0].Sink != "" {
 			t.Errorf("lanes: %+v, %v", lanes, err)
 		}
 		r.Ask(checkpoint.VerbDrop, sel)

@@ -51,18 +51,18 @@ func TestHundredThousandParked(t *testing.T) {
 		return strings.Join(lines, "\n")
 	}
 	for name, want := range map[string]string{
-		plan(pgstore.DueParked(store.AllDue), r.Cfg.Pipeline, []string{"kafka"}, 10):                                              "tailbox_parked_due",
-		plan(pgstore.ReadParked(), r.Cfg.Pipeline, []string{"kafka"}, []string{"public.outbox"}, []string{sourcetest.EventID(5)}): "tailbox_parked_pkey",
-		plan(pgstore.NextDue, r.Cfg.Pipeline, []string{"kafka"}):                                                                  "tailbox_parked_due",
-		plan(pgstore.HeadsOf, r.Cfg.Pipeline, []string{"kafka"}, []string{"g1"}):                                                  "tailbox_parked_lane",
-		plan(pgstore.PageKeys, r.Cfg.Pipeline, "kafka", "g1", "", 10):                                                             "tailbox_parked_lane",
-		plan(pgstore.BlockedLanes, r.Cfg.Pipeline):                                                                                "tailbox_parked_lane",
-		plan(pgstore.LookupParked, r.Cfg.Pipeline, []string{"public.outbox"}, []string{sourcetest.EventID(5)}):                    "tailbox_parked_pkey",
-		plan(pgstore.RemoveDelivered, r.Cfg.Pipeline, []string{"kafka"}, []string{"public.outbox"}, []string{"no"}):               "tailbox_parked_pkey",
-		plan(pgstore.DueParked(store.Untried), r.Cfg.Pipeline, []string{"kafka"}, 10):                                             "tailbox_parked_untried",
-		plan(pgstore.DueParked(store.Tried), r.Cfg.Pipeline, []string{"kafka"}, 10):                                               "tailbox_parked_due",
-		plan(pgstore.NewestDead, r.Cfg.Pipeline, "-infinity", "infinity", "infinity", "", "", "", 10, "", "", nil, "", nil, nil):  "tailbox_parked_dead",
-		plan(pgstore.CountDead, r.Cfg.Pipeline, 1000, true, true, true, 10):                                                       "tailbox_parked_dead",
+		plan(pgstore.DueParked(store.AllDue), r.Cfg.Pipeline, []string{"kafka"}, 10):                                                                       "tailbox_parked_due",
+		plan(pgstore.ReadParked(), r.Cfg.Pipeline, []string{"kafka"}, []string{"public.outbox"}, []string{sourcetest.EventID(5)}):                          "tailbox_parked_pkey",
+		plan(pgstore.NextDue, r.Cfg.Pipeline, []string{"kafka"}):                                                                                           "tailbox_parked_due",
+		plan(pgstore.HeadsOf, r.Cfg.Pipeline, []string{"kafka"}, []string{"g1"}):                                                                           "tailbox_parked_lane",
+		plan(pgstore.PageKeys, r.Cfg.Pipeline, "kafka", "g1", "", 10):                                                                                      "tailbox_parked_lane",
+		plan(pgstore.BlockedLanes, r.Cfg.Pipeline):                                                                                                         "tailbox_parked_lane",
+		plan(pgstore.LookupParked, r.Cfg.Pipeline, []string{"public.outbox"}, []string{sourcetest.EventID(5)}):                                             "tailbox_parked_pkey",
+		plan(pgstore.RemoveDelivered, r.Cfg.Pipeline, []string{"kafka"}, []string{"public.outbox"}, []string{"no"}):                                        "tailbox_parked_pkey",
+		plan(pgstore.DueParked(store.Untried), r.Cfg.Pipeline, []string{"kafka"}, 10):                                                                      "tailbox_parked_untried",
+		plan(pgstore.DueParked(store.Tried), r.Cfg.Pipeline, []string{"kafka"}, 10):                                                                        "tailbox_parked_due",
+		plan(pgstore.NewestDead, r.Cfg.Pipeline, nil, nil, nil, nil, nil, "", "", []byte{}, "-infinity", "infinity", "infinity", "", "", "", nil, nil, 10): "tailbox_parked_dead",
+		plan(pgstore.CountDead, r.Cfg.Pipeline, 1000, true, true, true, 10):                                                                                "tailbox_parked_dead",
 	} {
 		if !strings.Contains(name, want) || strings.Contains(name, "Seq Scan") || strings.Contains(name, "rows=1000") {
 			t.Errorf("plan without %s, or with too many rows:\n%s", want, name)

@@ -179,7 +179,7 @@ const listedAtOnce = 1000
 
 func newest(ctx context.Context, r Reader, sel *checkpoint.Selection, during Span, after *DeadKey, limit int) (rows []store.SelectedRow, next *DeadKey, err error) {
 	look := store.ScanChunk
-	if _, limited := sel.AtSink(); !limited && len(sel.IDs)+len(sel.Groups) == 0 && sel.Table+sel.Type+sel.Reason == "" {
+	if !sel.Narrows() {
 		look = limit // all of them match
 	}
 	for range pageLooks {

@@ -23,9 +23,9 @@ type Reader interface {
 	Ask(ctx context.Context, r *checkpoint.Request, by string) (id int64, err error)
 	// Listed reads deliveries, whole or without payloads, in the order of rows, and leaves out those that are gone.
 	Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error)
-	// WaitingLanes lists lanes with blocking deliveries, of the sink and groups of a selection, in order, and the first delivery of
-	// each. Limit 0 means all.
-	WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []WaitingLane, firsts []store.SelectedRow, err error)
+	// WaitingLanes lists lanes with blocking deliveries, of the sink and groups of a selection, in order behind a lane, and the first delivery
+	// of each. The zero lane is before all others. Limit 0 means all.
+	WaitingLanes(ctx context.Context, sel *checkpoint.Selection, after checkpoint.Lane, limit int) (lanes []WaitingLane, firsts []store.SelectedRow, err error)
 	// Newest looks at so many dead letters behind a place, nil for the first, in the order in which they died, the last one first. It needs no Remember.
 	Newest(ctx context.Context, sel *checkpoint.Selection, during Span, after *DeadKey, look int) ([]DeadRow, error)
 	// Summarize counts deliveries in some states, without their examples. It looks at MostCounted at most, of dead letters at the newest. It needs no
@@ -413,40 +413,4 @@ func (o Operator) Asked(ctx context.Context, before int64, limit int, whole bool
 		return err
 	})
 	return list, err
-}
-
-// Lanes lists the lanes that wait, and why. Of the selection, only the sink and the groups count. limit bounds the lanes; 0 means all. Held lanes
-// with nothing parked come first.
-func (o Operator) Lanes(ctx context.Context, sel checkpoint.Selection, limit int) (list []WaitingLane, err error) {
-	err = o.read(ctx, func(ctx context.Context, s Reader) error {
-		if err := s.Remember(ctx); err != nil {
-			return err
-		}
-		lanes, rows, err := s.WaitingLanes(ctx, &sel, limit)
-		if err != nil {
-			return err
-		}
-		firsts, err := s.Listed(ctx, rows, false)
-		if err != nil {
-			return err
-		}
-		list, err = withFirst(lanes, firsts, s.Held(), &sel)
-		return err
-	})
-	return list, err
-}
-
-// withFirst gives the waiting lanes their first deliveries, in the same order, and adds those that are held with nothing in them,
-// which come first.
-func withFirst(list []WaitingLane, firsts []store.Listed, held store.HeldLanes, sel *checkpoint.Selection) ([]WaitingLane, error) {
-	if len(firsts) != len(list) {
-		return nil, fmt.Errorf("list lanes: %w", errors.New("they changed meanwhile: try again"))
-	}
-	for i := range firsts {
-		firsts[i].Message.Payload = nil
-		list[i].First = &firsts[i]
-		list[i].Held = held.Has(checkpoint.Lane{Sink: list[i].Sink, Group: list[i].Group})
-		list[i].Everywhere = held[checkpoint.Lane{Group: list[i].Group}]
-	}
-	return append(emptyHeld(held, list, sel), list...), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // Listed is the delivery that a view shows, as far as it does: it undoes OfDelivery.
@@ -18,7 +19,7 @@ func (v *Delivery) Listed() (store.Listed, error) {
 	}
 	l := store.Listed{ParkedAt: v.ParkedAt, ChangedAt: v.ChangedAt, Parked: checkpoint.Parked{Sink: v.Sink, State: v.State, Blocks: v.Blocks, Attempts: v.Attempts, Tries: v.Tries,
 		LastError: v.LastError, ErrorClass: v.ErrorClass, Replays: v.Replays, Original: v.Replaces,
-		Message: &outbox.Message{ID: v.ID, Table: v.Table, Group: v.Group, Type: v.Type, Topic: v.Topic, Position: at}}}
+		Message: &outbox.Message{ID: v.ID, Table: v.Table, Group: v.Group, Type: v.Type, Topic: v.Topic, Tenant: v.Tenant, Position: at}}}
 	if v.NextAt != nil {
 		l.NextAttemptAt, l.Due = *v.NextAt, true
 	}
@@ -57,6 +58,22 @@ func bytesOf(s *string) []byte {
 		}
 	}
 	return []byte(*s)
+}
+
+// Failure is the group that a view shows: it undoes OfFailures.
+func (v *Failure) Failure() (operate.Failure, error) {
+	f := operate.Failure{Count: v.Count, First: v.FirstSeen, Last: v.LastSeen}
+	for from, to := range map[*string]*string{v.Class: &f.Class, v.Type: &f.Type, v.Sink: &f.Sink} {
+		if from != nil {
+			*to = *from
+		}
+	}
+	if v.Example == nil {
+		return f, nil
+	}
+	example, err := v.Example.Listed()
+	f.Example, f.ExampleID = &example, v.Example.ID
+	return f, err
 }
 
 // Asked is the request that a view shows, as far as it does: it undoes OfAsked.

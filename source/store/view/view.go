@@ -20,6 +20,7 @@ type Delivery struct {
 	Group      string           `json:"group,omitempty"`
 	Type       string           `json:"type"`
 	Topic      string           `json:"topic,omitempty"`
+	Tenant     string           `json:"tenant,omitempty"`
 	Position   string           `json:"position" doc:"Orders the messages of a group. It sorts as text."`
 	State      checkpoint.State `json:"state" enum:"retrying,waiting,dead,dropped,delivered"`
 	Blocks     bool             `json:"blocks" doc:"The later deliveries of its group wait for it."`
@@ -37,7 +38,7 @@ type Delivery struct {
 // OfDelivery returns the view of a delivery.
 func OfDelivery(p *store.Listed) Delivery {
 	m := p.Message
-	v := Delivery{ID: m.ID, Sink: p.Sink, Table: m.Table, Group: m.Group, Type: m.Type, Topic: m.Topic, Position: m.Position.String(),
+	v := Delivery{ID: m.ID, Sink: p.Sink, Table: m.Table, Group: m.Group, Type: m.Type, Topic: m.Topic, Tenant: m.Tenant, Position: m.Position.String(),
 		State: p.State, Blocks: p.Blocks, Attempts: p.Attempts, Tries: p.Tries, ErrorClass: p.ErrorClass, LastError: p.LastError, Replays: p.Replays,
 		Replaces: p.Original, ParkedAt: p.ParkedAt, ChangedAt: p.ChangedAt}
 	if !p.NextAttemptAt.IsZero() {
