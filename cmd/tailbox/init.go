@@ -13,26 +13,30 @@ import (
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/internal/propose"
 	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 func newInit() *cli.Command {
-	var file, shape, kind string
+	var file, shape, kind, from string
 	var print, tables bool
 	return &cli.Command{
 		Name: "init", About: "creates what is missing: tables, publication, slot and the first checkpoint",
 		Long: "It can be run again at any time. With --print it only prints the SQL, for a migration tool; slot and checkpoint are then\n" +
 			"made by tailbox init after the migration. What is committed after the first checkpoint is delivered, whenever run starts;\n" +
 			"rows that were there before are judged by their status column, or by source.start.\n" +
-			"With --shape and --print it prints the tables of a shape, and needs no configuration.",
-		Example: "tailbox init -c tailbox.yaml\ntailbox init --print > migrations/0042_tailbox.sql\ntailbox init --shape flowcatalyst --kind mysql --print",
+			"With --shape and --print it prints the tables of a shape, and needs no configuration.\n" +
+			"With --from-table it changes nothing: it looks at an outbox table that is there, and prints how to configure it, why, and what\n" +
+			"you have to answer. Of the configuration it needs only the source.",
+		Example: "tailbox init -c tailbox.yaml\ntailbox init --print > migrations/0042_tailbox.sql\ntailbox init --shape flowcatalyst --kind mysql --print\ntailbox init --from-table billing.queue",
 		Flags: func(fs *flag.FlagSet) {
 			pipeline.ConfigFlag(fs, &file)
 			fs.BoolVar(&print, "print", false, "print the SQL and do nothing")
 			fs.BoolVar(&tables, "create-table", false, "create an outbox table also if another one has nearly its name, or if its columns have names of their own")
 			fs.StringVar(&shape, "shape", "", "with --print: print the outbox tables of this `SHAPE` alone")
+			fs.StringVar(&from, "from-table", "", "print the configuration of the table `NAME`, and do nothing")
 			fs.StringVar(&kind, "kind", "postgres", "with --shape: the `KIND` of database, as source.kind")
 		},
 		Run: func(ctx context.Context, sh *cli.Shell, _ []string) error {
@@ -45,6 +49,9 @@ func newInit() *cli.Command {
 			p, err := pipeline.Load(ctx, sh, file)
 			if err != nil {
 				return err
+			}
+			if from != "" {
+				return proposeFor(ctx, sh, p, from)
 			}
 			p.CreateTables = tables
 			db := p.Database(sh.Log(), nil)
@@ -69,6 +76,20 @@ func newInit() *cli.Command {
 			return warn(ctx, sh, db)
 		},
 	}
+}
+
+// proposeFor prints how a table that is there could be configured.
+func proposeFor(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, name string) error {
+	schema, table, err := config.SplitTable(name)
+	if err != nil {
+		return cli.WrongUsage("init: --from-table %s: %v", name, err)
+	}
+	found, err := p.Database(sh.Log(), nil).Describe(ctx, schema, table)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(sh.Out, propose.Of(found).YAML())
+	return err
 }
 
 // printShape prints how the tables of a shape are made.

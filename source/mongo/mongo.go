@@ -79,6 +79,11 @@ func (cfg Config) Example(ctx context.Context, t *outbox.Table) (*outbox.Message
 	return setup.Example(ctx, conn.Config(cfg), t)
 }
 
+// Describe implements operate.Database. Collections have no columns.
+func (cfg Config) Describe(context.Context, string, string) (*report.Table, error) {
+	return nil, errors.New("tailbox describes tables of Postgres, MySQL and MariaDB alone: list the fields of a collection yourself, under columns")
+}
+
 // FirstMade implements operate.Database.
 func (cfg Config) FirstMade() string { return "" }
 

@@ -87,6 +87,11 @@ func (c Config) Example(ctx context.Context, t *outbox.Table) (*outbox.Message, 
 	return setup.Example(ctx, server.Config(c), t)
 }
 
+// Describe implements operate.Database.
+func (c Config) Describe(ctx context.Context, schema, name string) (*report.Table, error) {
+	return setup.Describe(ctx, server.Config(c), schema, name)
+}
+
 // Gap implements operate.Database.
 func (c Config) Gap(ctx context.Context) (*operate.Gap, error) {
 	return operator.Gap(ctx, server.Config(c))

@@ -99,6 +99,11 @@ func (cfg Config) Example(ctx context.Context, t *outbox.Table) (*outbox.Message
 	return setup.Example(ctx, session.Config(cfg), t)
 }
 
+// Describe implements operate.Database.
+func (cfg Config) Describe(ctx context.Context, schema, name string) (*report.Table, error) {
+	return setup.Describe(ctx, session.Config(cfg), schema, name)
+}
+
 // Send implements operate.Database, with the writer of applications.
 func (cfg Config) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error) {
 	conn, err := pgx.Connect(ctx, (*session.Config)(&cfg).DirectURL())

@@ -36,6 +36,8 @@ type Database interface {
 	Settings(ctx context.Context) ([]report.Setting, error)
 	// Example returns the message of a row of the table; nil if there is no row.
 	Example(ctx context.Context, t *outbox.Table) (*outbox.Message, error)
+	// Describe reads what the server says about a table, and some of its rows. Schema "" is that of the connection.
+	Describe(ctx context.Context, schema, name string) (*report.Table, error)
 	// Status reads the state of the pipeline. Gap returns the gap behind the checkpoint; nil if the log can be read on.
 	Status(ctx context.Context) (*report.Status, error)
 	Gap(ctx context.Context) (*Gap, error)

@@ -1,0 +1,1 @@
+CREATE TABLE outbox (id varchar(100), data blob NOT NULL, state int NOT NULL, created_on datetime NOT NULL, locked_by varchar(100), locked_on datetime, processed_on datetime, number_of_attempts int NOT NULL, last_attempted_on datetime, error varchar(1000));

@@ -1,0 +1,3 @@
+CREATE TABLE bus_events (record_id serial PRIMARY KEY, class_name varchar(128) NOT NULL, event_json text NOT NULL, user_token varchar(36), created_date datetime NOT NULL, creating_owner varchar(50) NOT NULL, processing_owner varchar(50) DEFAULT NULL,
+	processing_available_date datetime DEFAULT NULL, processing_state varchar(14) DEFAULT 'AVAILABLE', error_count int unsigned DEFAULT 0, search_key1 int unsigned DEFAULT NULL, search_key2 int unsigned DEFAULT NULL);
+INSERT INTO bus_events (class_name, event_json, created_date, creating_owner, processing_state) VALUES ('Placed', '{}', NOW(), 'a', 'AVAILABLE'), ('Placed', '{}', NOW(), 'a', 'IN_PROCESSING'), ('Placed', '{}', NOW(), 'a', 'PROCESSED');

@@ -1,0 +1,1 @@
+CREATE TABLE outbox_entries (namespace varchar(255) NOT NULL, id varchar(255) NOT NULL, key bytea, payload bytea, processor_id text, processing_started_at timestamptz, created_at timestamptz, PRIMARY KEY (namespace, id));

@@ -1,0 +1,1 @@
+CREATE TABLE outboxevent (id uuid PRIMARY KEY, aggregatetype varchar(255) NOT NULL, aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, "timestamp" timestamp NOT NULL, payload varchar(8000), tracingspancontext varchar(256));

@@ -1,0 +1,1 @@
+CREATE TABLE wolverine_outgoing_envelopes (id uuid PRIMARY KEY, owner_id int NOT NULL, destination varchar NOT NULL, deliver_by timestamptz, body bytea NOT NULL, attempts int DEFAULT 0, message_type varchar NOT NULL);

@@ -1,0 +1,275 @@
+package propose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/store/report"
+)
+
+// Unknown stands where tailbox cannot start before somebody has answered a question.
+const Unknown = "???"
+
+// A Proposal is how a table could be configured.
+type Proposal struct {
+	Table, Shape string
+	Columns      []Setting
+	Words        []Setting
+	// Rest are the other keys of the table.
+	Rest     []Setting
+	Feedback []Setting
+	// Questions are what nobody but the owner of the table can tell.
+	Questions []string
+	// Unused are columns that have no meaning for tailbox.
+	Unused []string
+}
+
+// A Setting is a key of the configuration with its value, and why.
+type Setting struct {
+	Key, Value, Why string
+}
+
+// chooser makes a proposal.
+type chooser struct {
+	Proposal
+	t    *report.Table
+	used map[string]bool
+	// by are the columns by role; group are those of the group.
+	by    map[string]*report.Column
+	group []*report.Column
+}
+
+// Of proposes how to configure a table.
+func Of(t *report.Table) *Proposal {
+	c := &chooser{t: t, used: map[string]bool{}, by: map[string]*report.Column{}}
+	c.Table, c.Shape = Qualified(t.Schema, t.Name), "tailbox"
+	if c.debezium() {
+		return &c.Proposal
+	}
+	c.chooseID()
+	for _, r := range roles() {
+		if found := c.find(strings.Fields(r.names), r.classes, r.fits); found != nil && c.by[r.key] == nil {
+			c.by[r.key] = found
+			c.used[found.Name] = true
+		}
+	}
+	c.chooseGroup()
+	c.list()
+	c.settle()
+	c.ask()
+	return &c.Proposal
+}
+
+// debezium recognises the table of Debezium's event router.
+func (c *chooser) debezium() bool {
+	for _, name := range []string{"id", "aggregatetype", "aggregateid", "payload"} {
+		if !slices.ContainsFunc(c.t.Columns, func(column report.Column) bool { return column.Name == name }) {
+			return false
+		}
+	}
+	c.Shape = "debezium"
+	c.Rest = []Setting{{"on_delivered", "delete", "the row is deleted once it is delivered"}}
+	c.question("tailbox deletes a row once it is delivered. If rows have to stay, write on_delivered: keep.")
+	c.question("Debezium's options table.field.event.* and table.fields.additional.placement are not in the table: if you have the connector's configuration, use tailbox import debezium.")
+	return true
+}
+
+func (c *chooser) question(format string, args ...any) {
+	c.Questions = append(c.Questions, fmt.Sprintf(format, args...))
+}
+
+// find returns the column with the most telling name that has no role yet.
+func (c *chooser) find(names []string, classes []report.Class, fits func(*report.Column) bool) *report.Column {
+	for _, name := range names {
+		for i := range c.t.Columns {
+			column := &c.t.Columns[i]
+			if plain(column.Name) == name && !c.used[column.Name] && slices.Contains(classes, column.Class) && (fits == nil || fits(column)) {
+				return column
+			}
+		}
+	}
+	return nil
+}
+
+func (c *chooser) column(name string) *report.Column {
+	for i := range c.t.Columns {
+		if c.t.Columns[i].Name == name {
+			return &c.t.Columns[i]
+		}
+	}
+	return nil
+}
+
+// single lists the columns by which alone a row can be found, that of the primary key first.
+func (c *chooser) single() (all []*report.Column) {
+	for _, unique := range c.t.Unique {
+		if len(unique) == 1 {
+			all = append(all, c.column(unique[0]))
+		}
+	}
+	return all
+}
+
+const idNames = "messageid eventid eventidentifier messageuuid eventuuid uuid msgid id outboxid"
+
+func (c *chooser) chooseID() {
+	all := c.single()
+	if len(all) == 0 {
+		found := c.find(strings.Fields(idNames), []report.Class{report.UUID, report.Text, report.Number, report.Binary}, nil)
+		if found == nil {
+			c.question("No column alone identifies a row. Give the table a primary key of one column, and name it as id.")
+			return
+		}
+		c.by["id"], c.used[found.Name] = found, true
+		c.question("%s has no unique index, so that each delivered row costs a look at the whole table. Create a UNIQUE INDEX on it. If its values can occur twice, name another column.",
+			found.Name)
+		return
+	}
+	id := all[0]
+	for _, other := range all[1:] {
+		if id.Numbered && other.NotNull && among(idNames, other.Name) {
+			id = other // what consumers can recognise
+		}
+	}
+	c.by["id"], c.used[id.Name] = id, true
+	if id.Numbered && !slices.ContainsFunc(all, func(o *report.Column) bool { return o != id }) {
+		if other := c.find(strings.Fields("messageid eventid messageuuid eventuuid uuid"), []report.Class{report.UUID, report.Text}, nil); other != nil {
+			c.question("Consumers see %s as the id of a message. If they should see %s, create a unique index on it and write id: %s.", id.Name, other.Name, quoted(other.Name))
+		}
+	}
+}
+
+func (c *chooser) chooseGroup() {
+	classes := []report.Class{report.Text, report.UUID, report.Number, report.Binary}
+	for _, names := range groupNames() {
+		c.group = nil
+		for _, name := range names {
+			if found := c.find([]string{name}, classes, nil); found != nil {
+				c.group = append(c.group, found)
+			}
+		}
+		if len(c.group) == len(names) {
+			break
+		}
+		c.group = nil
+	}
+	for _, column := range c.group {
+		c.used[column.Name] = true
+	}
+	key := c.find(strings.Fields("messagekey key"), classes, nil)
+	switch {
+	case key != nil:
+		c.used[key.Name] = true
+	case len(c.group) > 0:
+		key = c.group[len(c.group)-1]
+	default:
+		return
+	}
+	c.by["key"] = key
+}
+
+// list writes the columns down. A column of the table that the shape would take for something else is taken away from it.
+func (c *chooser) list() {
+	shape, _ := outbox.ShapeNamed("tailbox")
+	for _, key := range outbox.ColumnNames() {
+		found := c.by[key]
+		switch field := shape.Columns.Field(key); {
+		case key == "group":
+			c.listGroup(shape.Columns.Group)
+		case found != nil:
+			c.Columns = append(c.Columns, Setting{key, quoted(found.Name), describe(key, found)})
+		case key == "id" || key == "payload":
+			c.Columns = append(c.Columns, Setting{key, `"` + Unknown + `"`, "see the questions"})
+		case key == "type":
+			c.Columns = append(c.Columns, Setting{key, "null", "no column looks like one"})
+		case field != nil && c.column(*field) != nil:
+			c.Columns = append(c.Columns, Setting{key, "null", "the column " + *field + " seems to mean something else"})
+		}
+	}
+	for i := range c.t.Columns {
+		if name := c.t.Columns[i].Name; !c.used[name] {
+			c.Unused = append(c.Unused, name)
+		}
+	}
+}
+
+func (c *chooser) listGroup(byShape []string) {
+	var names []string
+	for _, column := range c.group {
+		names = append(names, quoted(column.Name))
+	}
+	switch {
+	case len(names) == 1:
+		c.Columns = append(c.Columns, Setting{"group", names[0], describe("group", c.group[0]) + "; messages with one value keep their order"})
+	case len(names) > 1:
+		c.Columns = append(c.Columns, Setting{"group", "[" + strings.Join(names, ", ") + "]", "messages with the same values keep their order"})
+	case slices.ContainsFunc(byShape, func(name string) bool { return c.column(name) != nil }):
+		c.Columns = append(c.Columns, Setting{"group", "null", "the column " + byShape[0] + " seems to mean something else"})
+	}
+}
+
+// describe tells what a column is. It shows no values but those of columns that name kinds and states.
+func describe(key string, c *report.Column) string {
+	text := c.Type
+	if c.NotNull {
+		text += " NOT NULL"
+	}
+	if key == "type" || key == "topic" || key == "status" {
+		for i, v := range c.Values {
+			if i == 4 {
+				return text + ", …"
+			}
+			text += fmt.Sprintf("%s %q %d×", map[bool]string{true: ";", false: ","}[i == 0], v.Text, v.Rows)
+		}
+	}
+	return text
+}
+
+// ask lists what the columns that were chosen leave open.
+func (c *chooser) ask() {
+	if c.by["payload"] == nil {
+		c.question("No column looks like the body of a message. Name it as payload. If a row refers to a message in another table, configure that table instead.")
+	}
+	if c.by["type"] == nil && c.by["payload"] != nil {
+		c.question("No column looks like the type of a message. Name it as type. Without one, routes go by the table or by headers.")
+	}
+	if len(c.group) == 0 {
+		c.question("No column looks like a message group, so messages are delivered in parallel and in no order. If some have to stay in order, name the columns that they have in common as group.")
+	}
+	if at := c.by["available_at"]; at != nil {
+		zone := ""
+		if at.Class == report.LocalTime {
+			zone = " Its times have no zone, and tailbox reads them as UTC: if the application writes local time, messages wait for hours."
+		}
+		c.question("A message waits until the time in %s, outside the order of its group.%s If the column means something else, write available_at: null.", at.Name, zone)
+	}
+	if found := c.find([]string{"queuename", "queue"}, []report.Class{report.Text}, nil); found != nil {
+		c.question("%s seems to name one of several queues in this table. If tailbox is to deliver only some, write tenant: %s under columns, and tenants: [NAME] beside it.", found.Name, quoted(found.Name))
+	}
+	if found := c.find([]string{"priority"}, []report.Class{report.Number}, nil); found != nil {
+		c.question("In tailbox a higher priority goes first among retries. If that is so in %s, write priority: %s.", found.Name, quoted(found.Name))
+	}
+	for _, name := range []string{"headers", "metadata", "properties"} {
+		if found := c.find([]string{name}, []report.Class{report.Binary, report.Text}, nil); found != nil && c.by["headers"] == nil {
+			c.question("%s seems to hold headers, but is %s. tailbox reads a JSON object in a column of JSON or text; it leaves this column out.", found.Name, found.Type)
+		}
+	}
+	c.question("Stop the program that delivered these messages before, and whatever cleans the table for it, before tailbox run.")
+}
+
+// Qualified is the name of a table as the configuration has it.
+func Qualified(schema, name string) string {
+	if schema == "" {
+		return part(name)
+	}
+	return part(schema) + "." + part(name)
+}
+
+func part(name string) string {
+	if strings.ContainsAny(name, ".\"`") {
+		return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+	}
+	return name
+}

@@ -1,0 +1,119 @@
+package propose
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/tailbox/tailbox/source/store/report"
+)
+
+// parsed is the YAML of a proposal as it is read.
+type parsed struct {
+	Source struct {
+		Tables []struct {
+			Name        string
+			Shape       string
+			Columns     map[string]any
+			Words       map[string]any
+			OnDelivered string `yaml:"on_delivered"`
+			Feedback    map[string]string
+		}
+	}
+}
+
+// Whatever a table is, the proposal is YAML that names columns of the table, each for one purpose, and never leaves out what becomes of a row unless it asks.
+func TestAnyTable(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, r := range roles() {
+		names = append(names, strings.Fields(r.names)...)
+	}
+	names = append(names, strings.Fields("id uuid message_id aggregate_type aggregate_id aggregatetype aggregateid key partition_key queue priority processed is_sent abandoned_at")...)
+	names = append(names, "a\nb: c", `q"uote`, "#", "null", "'", "x`y", "ключ", "", "- a", "Status", "PAYLOAD", "Event-Type")
+	words := strings.Fields(wordsPending + " " + wordsDelivered + " " + wordsDead + " " + wordsRetrying + " " + wordsInFlight + " 0 1 2 -1 other x'y")
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 20_000 {
+		table := &report.Table{Schema: names[r.IntN(len(names))], Name: names[r.IntN(len(names))], Quote: []string{`"`, "`"}[r.IntN(2)], Rows: r.IntN(3)}
+		for range 1 + r.IntN(15) {
+			c := report.Column{Name: names[r.IntN(len(names))], Type: "a type", Class: report.Class(r.IntN(int(report.UUID) + 1)), NotNull: r.IntN(2) == 0, Numbered: r.IntN(5) == 0}
+			if slices.ContainsFunc(table.Columns, func(o report.Column) bool { return o.Name == c.Name }) {
+				continue
+			}
+			for range r.IntN(4) {
+				word := words[r.IntN(len(words))]
+				c.Look(word)
+				c.Values = append(c.Values, report.Value{Text: word, Rows: 1})
+			}
+			if r.IntN(4) == 0 {
+				c.Default = "'" + words[r.IntN(len(words))] + "'::text"
+			}
+			if r.IntN(4) == 0 {
+				c.Labels = words[:r.IntN(len(words))]
+			}
+			table.Columns = append(table.Columns, c)
+			if r.IntN(6) == 0 {
+				table.Unique = append(table.Unique, []string{c.Name})
+			}
+		}
+		text := Of(table).YAML()
+		if why := wrong(table, text); why != "" {
+			t.Fatalf("table %d: %s:\n%s", i, why, text)
+		}
+	}
+}
+
+// wrong says what is wrong with a proposal; "" if nothing is.
+func wrong(table *report.Table, text string) string {
+	var p parsed
+	if err := yaml.Unmarshal([]byte(text), &p); err != nil {
+		return err.Error()
+	}
+	if len(p.Source.Tables) != 1 {
+		return "no table"
+	}
+	got := p.Source.Tables[0]
+	used := map[string]string{}
+	asks := false
+	for key, value := range got.Columns {
+		for _, name := range flat(value) {
+			switch {
+			case name == Unknown:
+				asks = true
+				continue
+			case !slices.ContainsFunc(table.Columns, func(c report.Column) bool {
+				return c.Name == strings.ReplaceAll(strings.Trim(name, `"`), `""`, `"`) || c.Name == name
+			}):
+				return fmt.Sprintf("%s names the column %q, which is none", key, name)
+			case used[name] != "" && key != "key" && used[name] != "key":
+				return fmt.Sprintf("%q is %s and %s", name, key, used[name])
+			}
+			used[name] = key
+		}
+	}
+	switch {
+	case got.OnDelivered == "" && !asks:
+		return "nothing says what becomes of a row, and nothing is asked"
+	case got.Columns["status"] != nil && got.Words == nil && !asks:
+		return "a status without words"
+	case got.Words != nil && (got.Words["delivered"] == got.Words["pending"] || got.Words["dead"] == got.Words["pending"] || got.Words["dead"] == got.Words["delivered"]):
+		return "two states have one word"
+	}
+	return ""
+}
+
+func flat(value any) (names []string) {
+	switch v := value.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		for _, one := range v {
+			names = append(names, fmt.Sprint(one))
+		}
+	}
+	return names
+}

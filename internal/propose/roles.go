@@ -1,0 +1,98 @@
+package propose
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tailbox/tailbox/source/store/report"
+)
+
+// A role is a key of columns in the configuration, with the names that columns of this meaning usually have, the most telling one first. They are written
+// without case and without what joins words.
+type role struct {
+	key     string
+	names   string
+	classes []report.Class
+	// fits is a further condition.
+	fits func(c *report.Column) bool
+}
+
+// roles are in the order in which they choose: a column has one role.
+func roles() []role {
+	texts, times := []report.Class{report.Text, report.UUID}, []report.Class{report.Time, report.LocalTime}
+	mayBeEmpty := func(c *report.Column) bool { return !c.NotNull && c.Default == "" }
+	return []role{
+		{"status", "status state statusname processingstate messagestatus eventstatus deliverystatus outboxstatus publishstatus", []report.Class{report.Text, report.Number, report.Other}, hasWords},
+		{"payload", "payload body content data eventdata eventpayload messagebody messagepayload eventbody eventjson serializedevent serializedmessage messagedata invocation " +
+			"json message event value args", []report.Class{report.JSON, report.Binary, report.Text}, isBody},
+		{"headers", "headers messageheaders headerbag metadata metadatajson attributes properties context", []report.Class{report.JSON, report.Text}, isObject},
+		{"type", "eventtype messagetype payloadtype type kind eventname messagename jobtype recordtype classname category name", []report.Class{report.Text}, nil},
+		{"topic", "topic topicname destination destinationaddress channel exchange subject routingkey", []report.Class{report.Text}, nil},
+		{"delivered_at", "deliveredat sentat processedat publishedat dispatchedat completedat completiondate finishedat finalizedat dispatched processed published sent processedtime processedon senton publishedon",
+			times, mayBeEmpty},
+		{"failures", "failures failurecount failedattempts retrycount retries retry errorcount", []report.Class{report.Number}, nil},
+		{"attempts", "attempts attempt attemptcount tries deliveryattempts timesattempted completionattempts sendattempts readct", []report.Class{report.Number}, nil},
+		{"last_attempt_at", "lastattemptat lastattempttime lastattempt attemptedat lastretryat lasttriedat", times, nil},
+		{"next_attempt_at", "nextattemptat nextattempttime nextretryat retryat retryafter", times, nil},
+		{"last_error", "lasterror lasterrormessage errormessage error failurereason exception", []report.Class{report.Text}, nil},
+		{"available_at", "availableat availablefrom availableafter scheduledfor scheduledat deliverafter processafter notbefore visibleat visibleafter sendafter delayeduntil runat vt",
+			times, nil},
+		{"created_at", "createdat created createdon createddate creationdate createtime insertedat occurredat occurredon occurredonutc timestamp added dateadded enqueuedat enqueuetime publicationdate",
+			times, nil},
+		{"updated_at", "updatedat modifiedat lastupdated lastmodified", times, nil},
+		{"tenant", "tenant tenantid", texts, nil},
+		{"correlation_id", "correlationid", texts, nil},
+		{"content_type", "contenttype mimetype", []report.Class{report.Text}, nil},
+		{"idempotency_key", "idempotencykey deduplicationkey dedupkey uniquerequestid", texts, nil},
+		{"max_attempts", "maxattempts maxretries", []report.Class{report.Number}, nil},
+		{"seq", "seq sequence sequencenumber globalindex globalposition", []report.Class{report.Number}, func(c *report.Column) bool { return c.Numbered }},
+	}
+}
+
+// groupNames name columns that say which messages have to stay in order. The first group is made of two.
+func groupNames() [][]string {
+	groups := [][]string{{"aggregatetype", "aggregateid"}}
+	for name := range strings.FieldsSeq("messagegroup messagegroupid groupid groupkey orderingkey partitionkey aggregateid aggregateidentifier aggregaterootid streamid recordkey entityid shardkey") {
+		groups = append(groups, []string{name})
+	}
+	return groups
+}
+
+// plain is a name without case and what joins words.
+func plain(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == ' ' || r == '.' {
+			return -1
+		}
+		return r
+	}, strings.ToLower(name))
+}
+
+// isBody reports whether a column may hold bodies of messages. Names such as event and message are those of texts, too.
+func isBody(c *report.Column) bool {
+	if c.Class != report.Text || !among("message event value json args", c.Name) {
+		return true
+	}
+	return len(c.Sample) > 0 && !slices.ContainsFunc(c.Sample, func(text string) bool { return !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") })
+}
+
+// isObject reports whether a column may hold JSON objects.
+func isObject(c *report.Column) bool {
+	return !slices.ContainsFunc(c.Sample, func(text string) bool { return text != "" && !strings.HasPrefix(strings.TrimSpace(text), "{") })
+}
+
+// hasWords reports whether a column may hold words for states.
+func hasWords(c *report.Column) bool {
+	return (c.Class != report.Other || len(c.Labels) > 0) && (len(c.Sample) <= report.FewValues)
+}
+
+// Words that programs have for states of a message, without case and what joins words. Those of a message in flight are pending once that program is gone.
+const (
+	wordsPending   = "pending new ready created scheduled unsent unprocessed notprocessed unpublished notpublished init initial available tobesent open enqueued"
+	wordsDelivered = "delivered sent done processed completed complete published success succeeded successful finished dispatched handled acked"
+	wordsDead      = "dead deadletter deadlettered failed failure discarded abandoned error errored exhausted aborted poisoned"
+	wordsRetrying  = "retrying retry retryable resubmitted"
+	wordsInFlight  = "processing inprogress inprocessing running sending publishing locked executing queued started"
+)
+
+func among(words, word string) bool { return slices.Contains(strings.Fields(words), plain(word)) }

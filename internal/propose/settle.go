@@ -1,0 +1,243 @@
+package propose
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tailbox/tailbox/source/store/report"
+)
+
+// settle chooses what becomes of a row once its message is delivered.
+func (c *chooser) settle() {
+	status, at := c.by["status"], c.by["delivered_at"]
+	flag := c.find(strings.Fields(flagNames), []report.Class{report.Bool}, nil)
+	number := c.find(strings.Fields(flagNames), []report.Class{report.Number, report.Bool}, func(f *report.Column) bool { return isBit(f) && (f.Class == report.Number || c.t.Quote == "`") })
+	switch {
+	case status != nil:
+		c.words(status)
+	case number != nil && at == nil:
+		c.number(number)
+		return
+	case at != nil:
+		c.rest("on_delivered", "mark", at.Name+" is set once the message is delivered")
+		c.question("A row whose %s is NULL counts as pending, and tailbox sets it to the time of the delivery. If the program before set it earlier, such as when it took the row, write delivered_at: null.", at.Name)
+	case flag != nil:
+		c.rest("on_delivered", "keep", "no column can hold the states of a row: the feedback sets "+flag.Name)
+		c.question("A boolean cannot tell tailbox which rows are delivered. So after a lost slot tailbox stops and asks. A status column of text, or a time that is NULL until the delivery, does more.")
+	case journal(c.t.Name) && c.by["attempts"] == nil && c.by["failures"] == nil:
+		c.rest("on_delivered", "keep", "nothing in a row tells that it is delivered, and the table looks like one that keeps its rows")
+		c.question("tailbox leaves the rows as they are. If a row may go once it is delivered, write on_delivered: delete.")
+	default:
+		c.rest("on_delivered", "delete", "nothing in a row tells that it is delivered")
+		c.question("tailbox deletes a row once it is delivered. If rows have to stay, write on_delivered: keep.")
+	}
+	if status == nil && at == nil && c.t.Rows > 0 {
+		c.question("The table has rows, and nothing tells which of them were delivered. Under source write start: pending to deliver them, or start: now to leave them out.")
+	}
+	if flag != nil && status == nil {
+		c.Feedback = append(c.Feedback, Setting{"delivered", c.update(flag, "true"), "as the program before did"})
+	}
+	if died := c.find(strings.Fields("abandonedat failedat deadat discardedat"), []report.Class{report.Time, report.LocalTime}, nil); died != nil && !died.NotNull && status == nil {
+		c.Feedback = append(c.Feedback, Setting{"dead", c.update(died, "now()"), "so that the row shows that it is given up"})
+	}
+}
+
+const flagNames = "processed sent published dispatched delivered done completed acked handled isprocessed issent ispublished isdelivered"
+
+// isBit reports whether a column of numbers holds 0 and 1 alone. MySQL's booleans are such numbers.
+func isBit(c *report.Column) bool {
+	return len(c.Values) > 0 && !slices.ContainsFunc(c.Values, func(v report.Value) bool { return v.Text != "0" && v.Text != "1" }) || len(c.Values) == 0 && c.Default == "0"
+}
+
+// number takes a column of 0 and 1 for the status.
+func (c *chooser) number(flag *report.Column) {
+	c.used[flag.Name] = true
+	c.Unused = except(c.Unused, flag.Name)
+	c.Columns = slices.DeleteFunc(c.Columns, func(s Setting) bool { return s.Key == "status" })
+	c.Columns = append(c.Columns, Setting{"status", quoted(flag.Name), describe("status", flag)})
+	c.Words = []Setting{{"pending", "0", ""}, {"delivered", "1", ""}, {"retrying", "0", ""}, {"waiting", "0", ""}, {"dead", "2", "a value of its own"}}
+	c.rest("on_delivered", "mark", flag.Name+" is 1 then")
+	c.question("tailbox takes %s = 0 for pending and 1 for delivered, and writes 2 if a message is given up. Your programs must not take 2 for either.", flag.Name)
+}
+
+func (c *chooser) rest(key, value, why string) { c.Rest = append(c.Rest, Setting{key, value, why}) }
+
+// update is a statement that sets a column of the message's row.
+func (c *chooser) update(column *report.Column, value string) string {
+	id := c.by["id"]
+	if id == nil {
+		return Unknown
+	}
+	table := c.t.Quoted(c.t.Name)
+	if c.t.Schema != "" {
+		table = c.t.Quoted(c.t.Schema) + "." + table
+	}
+	return fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s = :id", table, c.t.Quoted(column.Name), value, c.t.Quoted(id.Name))
+}
+
+// journal reports whether a table keeps its rows by its name.
+func journal(name string) bool {
+	name = plain(name)
+	return strings.Contains(name, "event") && !strings.Contains(name, "outbox") || strings.Contains(name, "journal") || strings.Contains(name, "log")
+}
+
+// literal finds the texts in the constraint of a column.
+var literal = regexp.MustCompile(`'((?:[^']|'')*)'`)
+
+// known lists the words that a column may have, and whether it can have no other.
+func known(c *report.Column) (words []string, closed bool) {
+	add := func(word string) {
+		if word != "" && !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	for _, label := range c.Labels {
+		add(label)
+	}
+	closed = len(c.Labels) > 0
+	for _, check := range c.Checks {
+		for _, m := range literal.FindAllStringSubmatch(check, -1) {
+			add(strings.ReplaceAll(m[1], "''", "'"))
+			closed = true
+		}
+	}
+	add(defaultOf(c))
+	for _, v := range c.Values {
+		add(v.Text)
+	}
+	return words, closed
+}
+
+// defaultOf is the word that a row begins with; "" if it is none.
+func defaultOf(c *report.Column) string {
+	if m := literal.FindStringSubmatch(c.Default); m != nil {
+		return m[1]
+	}
+	if number.MatchString(c.Default) {
+		return c.Default
+	}
+	if c.Class == report.Text && plainWord.MatchString(c.Default) { // MySQL shows a text without quotes
+		return c.Default
+	}
+	return ""
+}
+
+var (
+	number    = regexp.MustCompile(`^-?[0-9]+$`)
+	plainWord = regexp.MustCompile(`^[A-Za-z][A-Za-z_ -]*$`)
+)
+
+// words finds the words of a status column.
+func (c *chooser) words(status *report.Column) {
+	all, closed := known(status)
+	of := func(words string) (found []string) {
+		for _, word := range all {
+			if among(words, word) {
+				found = append(found, word)
+			}
+		}
+		return found
+	}
+	first := defaultOf(status)
+	slices.SortStableFunc(all, func(a, b string) int { return rank(wordsDead, a) - rank(wordsDead, b) })
+	pending, flying, delivered, dead, retrying := of(wordsPending), of(wordsInFlight), of(wordsDelivered), of(wordsDead), of(wordsRetrying)
+	if i := slices.Index(pending, first); i > 0 {
+		pending[0], pending[i] = pending[i], pending[0]
+	}
+	if len(pending) == 0 && first != "" && !among(wordsDelivered+" "+wordsDead, first) {
+		pending = []string{first}
+	}
+	switch {
+	case status.Class == report.Number || len(pending) == 0:
+		c.open(status, "its values do not tell what they mean", all)
+		return
+	case len(delivered) > 1:
+		c.open(status, "several words may mean that a message is delivered", all)
+		return
+	}
+	if len(delivered) == 0 {
+		c.rest("on_delivered", "delete", "the status has no word for delivered")
+		c.question("The status %s has no word for a message that is delivered, so tailbox deletes the row then. If rows have to stay, write the word as words.delivered and on_delivered: mark.", status.Name)
+		delivered = []string{like(pending[0], "delivered")}
+		if closed {
+			c.open(status, "it has no word for delivered", all)
+			return
+		}
+	} else {
+		c.rest("on_delivered", "mark", "the status says "+delivered[0]+" then")
+	}
+	if len(dead) == 0 {
+		if closed {
+			c.open(status, "it has no word for a message that is given up", all)
+			return
+		}
+		dead = []string{like(pending[0], "dead")}
+		c.question("No word of %s means that a message is given up. tailbox writes %q, which your programs do not know yet.", status.Name, dead[0])
+	}
+	waits := pending[0]
+	again := waits
+	if len(retrying) > 0 {
+		again = retrying[0]
+	}
+	list := append(append(pending[:1:1], flying...), except(retrying, again)...)
+	value := list[0]
+	if len(list) > 1 {
+		value = flow(list)
+		c.question("Rows with the status %s are in flight at the program before. tailbox takes them for pending: stop that program first.", strings.Join(list[1:], ", "))
+	} else {
+		value = yamlText(value)
+	}
+	why := "what rows begin with"
+	if first != list[0] {
+		why = "the word that means it"
+	}
+	c.Words = []Setting{{"pending", value, why}, {"delivered", yamlText(delivered[0]), ""}, {"retrying", yamlText(again), ""}, {"waiting", yamlText(waits), ""}, {"dead", yamlText(dead[0]), ""}}
+	rest := slices.DeleteFunc(slices.Clone(all), func(word string) bool {
+		return slices.Contains(list, word) || word == delivered[0] || word == again || word == dead[0]
+	})
+	if len(rest) > 0 {
+		c.question("What do the words %s of %s mean? tailbox leaves such rows alone. If they have to be delivered, add them to words.pending.", strings.Join(rest, ", "), status.Name)
+	}
+}
+
+// open leaves the words of a status to somebody who knows them.
+func (c *chooser) open(status *report.Column, why string, words []string) {
+	for i := range c.Columns {
+		if c.Columns[i].Key == "status" {
+			c.Columns[i].Value, c.Columns[i].Why = `"`+Unknown+`"`, "perhaps "+status.Name+": see the questions"
+		}
+	}
+	c.Rest = nil
+	have := "It is empty in the rows that were looked at."
+	if len(words) > 0 {
+		have = "It has " + strings.Join(words, ", ") + "."
+	}
+	c.question("Which words of %s mean pending, retrying, waiting, delivered and dead? tailbox cannot tell, because %s. %s Write status: %s and all five under words, or status: null if tailbox must not write it.",
+		status.Name, why, have, quoted(status.Name))
+}
+
+// rank is the place of a word among words; behind them all if it is none of them.
+func rank(words, word string) int {
+	list := strings.Fields(words)
+	if i := slices.Index(list, plain(word)); i >= 0 {
+		return i
+	}
+	return len(list)
+}
+
+func except(words []string, word string) []string {
+	return slices.DeleteFunc(slices.Clone(words), func(other string) bool { return other == word })
+}
+
+// like writes a word as another one is written.
+func like(model, word string) string {
+	switch {
+	case model == strings.ToUpper(model):
+		return strings.ToUpper(word)
+	case model[:1] == strings.ToUpper(model[:1]):
+		return strings.ToUpper(word[:1]) + word[1:]
+	}
+	return word
+}

@@ -1,0 +1,147 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tailbox/tailbox/source/mysql/catalog"
+	"github.com/tailbox/tailbox/source/mysql/quote"
+	"github.com/tailbox/tailbox/source/mysql/schema"
+	"github.com/tailbox/tailbox/source/mysql/server"
+	"github.com/tailbox/tailbox/source/store/report"
+)
+
+// Describe reads what the server says about a table, and some of its rows. database "" is that of the connection.
+func Describe(ctx context.Context, cfg server.Config, database, name string) (t *report.Table, err error) {
+	conn, err := cfg.Connect(ctx, cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	t = &report.Table{Schema: database, Name: name, Quote: "`"}
+	here := " = " + schema.InSchema(database) + " AND table_name = " + quote.Text(name)
+	columns, err := conn.Texts(ctx, "SELECT column_name, column_type, data_type, is_nullable, COALESCE(column_default, ''), extra FROM information_schema.columns WHERE table_schema"+here+" ORDER BY ordinal_position")
+	if err != nil {
+		return nil, fmt.Errorf("read columns of %s: %w", name, err)
+	}
+	if len(columns) == 0 {
+		return nil, fmt.Errorf("there is no table %s, or this account must not see it: write the name as it is in the database, with its capitals", name)
+	}
+	for _, row := range columns {
+		c := report.Column{Name: row[0], Type: row[1], Class: classOf(row[1], row[2]), NotNull: row[3] == "NO", Default: strings.Trim(row[4], "'"), Numbered: strings.Contains(row[5], "auto_increment")}
+		if c.Default == "NULL" {
+			c.Default = ""
+		}
+		if row[2] == "enum" {
+			c.Labels = labels(row[1])
+		}
+		t.Columns = append(t.Columns, c)
+	}
+	unique, err := conn.Texts(ctx, "SELECT index_name, column_name FROM information_schema.statistics s WHERE table_schema"+here+
+		" AND non_unique = 0 AND NOT "+catalog.HiddenIndex(conn.Server)+" ORDER BY index_name <> 'PRIMARY', index_name, seq_in_index")
+	if err != nil {
+		return nil, fmt.Errorf("read indexes of %s: %w", name, err)
+	}
+	last := ""
+	for _, row := range unique {
+		if row[0] != last {
+			t.Unique, last = append(t.Unique, nil), row[0]
+		}
+		t.Primary = t.Primary || row[0] == "PRIMARY"
+		t.Unique[len(t.Unique)-1] = append(t.Unique[len(t.Unique)-1], row[1])
+	}
+	return t, readRows(ctx, conn, t)
+}
+
+func classOf(full, base string) report.Class {
+	switch {
+	case full == "tinyint(1)":
+		return report.Bool
+	case full == "binary(16)", base == "uuid":
+		return report.UUID
+	case base == "json":
+		return report.JSON
+	case slices.Contains([]string{"tinyint", "smallint", "mediumint", "int", "bigint", "decimal"}, base):
+		return report.Number
+	case slices.Contains([]string{"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum"}, base):
+		return report.Text
+	case slices.Contains([]string{"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}, base):
+		return report.Binary
+	case base == "timestamp":
+		return report.Time
+	case base == "datetime":
+		return report.LocalTime
+	}
+	return report.Other
+}
+
+// labels are the words of an enum, as information_schema shows its type.
+func labels(full string) (words []string) {
+	for rest := strings.TrimSuffix(strings.TrimPrefix(full, "enum("), ")"); len(rest) > 1; {
+		end := 1
+		for end < len(rest) && (rest[end] != '\'' || end+1 < len(rest) && rest[end+1] == '\'') {
+			if rest[end] == '\'' {
+				end++
+			}
+			end++
+		}
+		words = append(words, strings.ReplaceAll(rest[1:end], "''", "'"))
+		rest = strings.TrimPrefix(rest[min(end+1, len(rest)):], ",")
+	}
+	return words
+}
+
+// readRows looks at some rows, and counts the values of columns that have few.
+func readRows(ctx context.Context, conn *server.Conn, t *report.Table) error {
+	from := quote.Ident(t.Name)
+	if t.Schema != "" {
+		from = quote.Ident(t.Schema) + "." + from
+	}
+	var texts []string
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		text := "COALESCE(LEFT(CONVERT(" + quote.Ident(c.Name) + " USING utf8mb4), 200), '')"
+		if c.Class == report.Binary || c.Class == report.UUID || c.Class == report.Other {
+			text = "''"
+		}
+		texts = append(texts, text)
+	}
+	rows, err := conn.Texts(ctx, fmt.Sprintf("SELECT %s FROM %s LIMIT %d", strings.Join(texts, ", "), from, report.SampleRows))
+	if err != nil {
+		return fmt.Errorf("read rows of %s: %w", t.Name, err)
+	}
+	t.Rows = len(rows)
+	for _, row := range rows {
+		for i, text := range row {
+			if text != "" {
+				t.Columns[i].Look(text)
+			}
+		}
+	}
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if !t.Countable(c) {
+			continue
+		}
+		rows, err := conn.Texts(ctx, fmt.Sprintf("SELECT v, COUNT(*) AS n FROM (SELECT LEFT(CONVERT(%s USING utf8mb4), 200) AS v FROM %s LIMIT %d) s WHERE v IS NOT NULL GROUP BY v ORDER BY n DESC, v LIMIT %d",
+			quote.Ident(c.Name), from, report.CountedRows, report.FewValues+1))
+		if err != nil {
+			return fmt.Errorf("count values of column %s: %w", c.Name, err)
+		}
+		if len(rows) > report.FewValues {
+			continue
+		}
+		for _, row := range rows {
+			n, err := strconv.Atoi(row[1])
+			if err != nil {
+				return fmt.Errorf("count values of column %s: %w", c.Name, err)
+			}
+			c.Values = append(c.Values, report.Value{Text: row[0], Rows: n})
+		}
+	}
+	return nil
+}

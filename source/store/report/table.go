@@ -1,0 +1,99 @@
+package report
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Table is what a database says about a table that somebody else made, with what some of its rows hold.
+type Table struct {
+	Schema, Name string
+	Columns      []Column
+	// Unique are the columns of the unique indexes of all rows, that of the primary key first. Primary: there is a primary key.
+	Unique  [][]string
+	Primary bool
+	// Quote begins and ends a quoted name in a statement.
+	Quote string
+	// Rows is how many rows were looked at; none tells nothing about how many there are.
+	Rows int
+}
+
+// A Column of a Table.
+type Column struct {
+	Name string
+	// Type is the database's name of the type, and Class what values of it are.
+	Type    string
+	Class   Class
+	NotNull bool
+	// Default is the expression of the default, "" for none. Numbered: the server draws numbers that grow.
+	Default  string
+	Numbered bool
+	// Checks are the CHECK constraints of this column alone, as the server prints them. Labels are those of an enum.
+	Checks, Labels []string
+	// Values are the values of a column that has few, the most frequent first. Sample is the text of some values, each once, cut to 200 characters.
+	Values []Value
+	Sample []string
+}
+
+// A Value is the text of a value, and how many of the rows that were looked at have it.
+type Value struct {
+	Text string
+	Rows int
+}
+
+// A Class is what values of a type are.
+type Class int
+
+// Classes of types. LocalTime is a time without a zone.
+const (
+	Other Class = iota
+	Text
+	Number
+	Bool
+	Time
+	LocalTime
+	JSON
+	Binary
+	UUID
+)
+
+// Bounds of what is looked at.
+const (
+	// SampleRows are the rows of which values are read.
+	SampleRows = 200
+	// CountedRows are those of which the values of a column with few are counted.
+	CountedRows = 100_000
+	// FewValues is how many different values such a column has at most.
+	FewValues = 12
+)
+
+// Quoted is a name as it stands in a statement.
+func (t *Table) Quoted(name string) string {
+	plain := strings.IndexFunc(name, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9') }) < 0
+	if plain && name != "" && name[0] >= 'a' && !slices.Contains([]string{"key", "group", "order", "offset", "table", "user", "type", "status"}, name) {
+		return name
+	}
+	return t.Quote + strings.ReplaceAll(name, t.Quote, t.Quote+t.Quote) + t.Quote
+}
+
+// Look adds a value of the sample.
+func (c *Column) Look(text string) {
+	if len(c.Sample) <= FewValues && !slices.Contains(c.Sample, text) {
+		c.Sample = append(c.Sample, text)
+	}
+}
+
+// Countable reports whether the values of a column are worth to be counted: they are few, and no row is found by them.
+func (t *Table) Countable(c *Column) bool {
+	switch c.Class {
+	case Text, Number, Bool:
+	default:
+		return false
+	}
+	for _, unique := range t.Unique {
+		if len(unique) == 1 && unique[0] == c.Name {
+			return false
+		}
+	}
+	return t.Rows > 0 && len(c.Sample) <= FewValues
+}
