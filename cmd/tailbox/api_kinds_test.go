@@ -165,6 +165,11 @@ func (a *apiRig) anyText() {
 			}
 		}
 	}
+	for _, path := range []string{"/deliveries?id=", "/deliveries?group=&group=a:1", "/deliveries?unrouted", "/deliveries?a=%zz", "/groups?group="} {
+		if got := a.call("auditor", "GET", path, nil); got.status != http.StatusUnprocessableEntity {
+			a.t.Errorf("%s: %d %s", path, got.status, got.text)
+		}
+	}
 	for _, path := range []string{"/groups?group=%F0%9F%98%80&sink=x", "/deliveries?state=waiting&sink=x&type=%C3%A9*"} {
 		a.ok("auditor", "GET", path, nil)
 	}

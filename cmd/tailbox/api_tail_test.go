@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -89,5 +91,18 @@ func TestAPITail(t *testing.T) {
 	}
 	if d, ok := all.next(); ok {
 		t.Errorf("after the end: %+v", d)
+	}
+}
+
+// A stream ends with the token by which it was opened, also if the file holds another token of the same name by then.
+func TestTailEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	a := newAPIRig(t)
+	stream := a.tail("viewer", "")
+	if err := os.WriteFile(filepath.Join(filepath.Dir(a.file), "viewer"), []byte("another-token-of-the-same-viewer"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if d, ok := stream.next(); ok {
+		t.Errorf("a delivery: %+v", d)
 	}
 }

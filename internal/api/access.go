@@ -177,16 +177,6 @@ func (t *Tokens) Holder(hash Hash) (p Principal, ok bool) {
 	return p, ok
 }
 
-// holds reports whether somebody holds a token, in a role: a token may end while its holder watches.
-func (t *Tokens) holds(who Principal) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.ContainsFunc(t.holders, func(h *holder) bool {
-		t.refresh(h)
-		return h.valid && h.Principal == who
-	})
-}
-
 // refresh reads the token's file again if it has changed. A file that is gone or holds no token ends the token.
 func (t *Tokens) refresh(h *holder) {
 	if h.file == "" {
@@ -256,6 +246,15 @@ const roleKey = "role"
 
 type principalKey struct{}
 
+// stillKey is the key of a func() bool of the context: whether the one who asks still may.
+type stillKey struct{}
+
+// still reports whether the one who asks still may: a token may end while its holder watches. For whom this process vouches itself, it asks again.
+func still(ctx context.Context) bool {
+	may, ok := ctx.Value(stillKey{}).(func() bool)
+	return !ok || may()
+}
+
 // As returns a context for a request that is made in this process for somebody who is known already: it needs no token.
 func As(ctx context.Context, who Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, who)
@@ -265,20 +264,22 @@ func As(ctx context.Context, who Principal) context.Context {
 func needs(r Role) map[string]any { return map[string]any{roleKey: r} }
 
 // asking returns who calls: whom this process vouches for, the holder of the token, or whom a trusted proxy names. An error says why a proxy's word does not
-// count. A browser behind such a proxy sends what any page asks it to send, so a call that changes something must come from a page of this server.
-func (s *server) asking(ctx huma.Context) (who Principal, ok bool, err error) {
+// count. A browser behind such a proxy sends what any page asks it to send, so a call that changes something must come from a page of this server. may tells
+// later whether that is still so; nil: it does not end.
+func (s *server) asking(ctx huma.Context) (who Principal, may func() bool, ok bool, err error) {
 	if who, ok = ctx.Context().Value(principalKey{}).(Principal); ok {
-		return who, true, nil
+		return who, nil, true, nil
 	}
 	if header := ctx.Header("Authorization"); header != "" {
-		who, ok = s.Tokens.Holder(HashOf(bearer(header)))
-		return who, ok, nil
+		hash := HashOf(bearer(header))
+		who, ok = s.Tokens.Holder(hash)
+		return who, func() bool { now, ok := s.Tokens.Holder(hash); return ok && now == who }, ok, nil
 	}
 	r, _ := humago.Unwrap(ctx)
 	if who, ok, err = s.Tokens.Named(r); ok && r.Method != http.MethodGet && !SameOrigin(r.Header.Get("Origin"), r.Host) {
-		return who, false, errors.New("without a token, a call that changes something needs the header Origin of this server: send a token, or use the console")
+		return who, nil, false, errors.New("without a token, a call that changes something needs the header Origin of this server: send a token, or use the console")
 	}
-	return who, ok, err
+	return who, func() bool { now, ok, err := s.Tokens.Named(r); return err == nil && ok && now == who }, ok, err
 }
 
 // SameOrigin reports whether a page of this server sent a request: its header Origin names the host that the request is addressed to.
@@ -289,7 +290,7 @@ func SameOrigin(origin, host string) bool {
 
 // authorize lets a call pass if who asks has the operation's role.
 func (s *server) authorize(ctx huma.Context, next func(huma.Context)) {
-	who, ok, err := s.asking(ctx)
+	who, may, ok, err := s.asking(ctx)
 	if err != nil {
 		s.refuse(ctx, http.StatusForbidden, err.Error())
 		return
@@ -305,18 +306,31 @@ func (s *server) authorize(ctx huma.Context, next func(huma.Context)) {
 	}
 	at := ctx.URL()
 	texts := []string{at.Path}
-	for name, values := range at.Query() {
+	query, err := url.ParseQuery(at.RawQuery)
+	if err != nil {
+		s.refuse(ctx, http.StatusUnprocessableEntity, "the query of the address cannot be read: "+err.Error())
+		return
+	}
+	for name, values := range query {
 		texts = append(append(texts, name), values...)
+		if slices.Contains(values, "") {
+			s.refuse(ctx, http.StatusUnprocessableEntity, fmt.Sprintf("%s is empty, which would select everything: leave it out, or give it a value", name))
+			return
+		}
 	}
 	if slices.ContainsFunc(texts, unwritable) {
 		s.refuse(ctx, http.StatusUnprocessableEntity, errUnwritable().Error())
 		return
 	}
-	if slices.ContainsFunc(at.Query()["sink"], func(name string) bool { return !store.CanBeSink(name) }) {
+	if slices.ContainsFunc(query["sink"], func(name string) bool { return !store.CanBeSink(name) }) {
 		s.refuse(ctx, http.StatusUnprocessableEntity, "sink: "+store.ErrNoSink.Error())
 		return
 	}
-	next(huma.WithValue(ctx, principalKey{}, who))
+	ctx = huma.WithValue(ctx, principalKey{}, who)
+	if may != nil {
+		ctx = huma.WithValue(ctx, stillKey{}, may)
+	}
+	next(ctx)
 }
 
 func (s *server) refuse(ctx huma.Context, status int, why string) {

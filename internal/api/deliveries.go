@@ -86,8 +86,6 @@ func (in *deliveriesQuery) selection(role Role) (sel checkpoint.Selection, err e
 		err = huma.Error422UnprocessableEntity("class and reason are both set: keep one of the two, reason matches classes too")
 	case in.Unrouted && in.Sink != "":
 		err = huma.Error422UnprocessableEntity("unrouted deliveries have no sink: leave out one of unrouted and sink")
-	case slices.Contains(in.ID, "") || slices.Contains(in.Group, ""):
-		err = huma.Error422UnprocessableEntity("id or group is empty: leave it out to list all")
 	case in.Order == byNewest && !operate.OnlyDead(sel.States):
 		err = huma.Error422UnprocessableEntity("order=newest is for dead letters alone: leave out the other states, or order")
 	case in.Order != byNewest && !(in.Since.IsZero() && in.Until.IsZero()):
@@ -215,6 +213,7 @@ type deliveryByID struct {
 type deliveryAnswer struct {
 	Body struct {
 		Deliveries []view.Message `json:"deliveries"`
+		More       bool           `json:"more,omitempty" doc:"There are more, whose payloads are too large to be shown at once: ask for one sink."`
 	}
 }
 
@@ -223,8 +222,8 @@ func (s *server) getDelivery(ctx context.Context, in *deliveryQuery) (*deliveryA
 		States: []checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying, checkpoint.StateWaiting}}
 	a := &deliveryAnswer{}
 	err := s.ask(ctx, func(ctx context.Context) error {
-		found, _, err := s.operator.Whole(ctx, sel)
-		a.Body.Deliveries = view.OfMessages(found)
+		found, more, err := s.operator.Whole(ctx, sel)
+		a.Body.Deliveries, a.Body.More = view.OfMessages(found), more
 		return err
 	})
 	if err == nil && len(a.Body.Deliveries) == 0 {

@@ -61,9 +61,7 @@ func (s *server) tail(ctx context.Context, in *tailQuery) (*huma.StreamResponse,
 		if !ok {
 			return // cannot be: the adapter writes to one
 		}
-		asks := who(ctx)
-		held := s.Tokens.holds(asks)
-		stream(ctx, w, watcher, end, func() bool { return held == s.Tokens.holds(asks) })
+		stream(ctx, w, watcher, end, func() bool { return still(ctx) })
 	}}, nil
 }
 
@@ -78,7 +76,7 @@ func stream(ctx context.Context, w http.ResponseWriter, watcher *tail.Watcher, e
 	}
 	idle := time.NewTicker(tailIdle)
 	defer idle.Stop()
-	for alive := send(": this is the live tail\n\n"); alive; {
+	for alive := send(": this is the live tail\nretry: 100\n\n"); alive; { // a browser that is cut off asks again at once
 		select {
 		case <-ctx.Done():
 			return

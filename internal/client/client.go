@@ -114,9 +114,13 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, int
 		return c.problem(answer, text)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("ask %s: what answers there is no relay: is it the address of admin.listen?", c.Address())
+		return c.errStranger()
 	}
 	return nil
+}
+
+func (c *Client) errStranger() error {
+	return fmt.Errorf("ask %s: what answers there is no relay: is it the address of admin.listen?", c.Address())
 }
 
 func (c *Client) unreachable(ctx context.Context, err error) error {
@@ -135,7 +139,19 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 // A Problem is an answer that refuses what was asked.
 type Problem struct {
 	Status int
-	text   string
+	// ByRelay: a relay said so, and not something on the way to it.
+	ByRelay bool
+	text    string
+}
+
+// Missing reports whether a relay says that what was asked for is not there. A relay that does not know the question at all says so, too.
+func (p *Problem) Missing() bool {
+	return p.ByRelay && p.Status == http.StatusNotFound && !strings.Contains(p.text, "there is no operation")
+}
+
+// Passes reports whether the same question may have an answer later: the relay, or a proxy before it, is not ready.
+func (p *Problem) Passes() bool {
+	return p.Status >= http.StatusInternalServerError || p.Status == http.StatusTooManyRequests
 }
 
 func (p *Problem) Error() string { return p.text }
@@ -152,7 +168,7 @@ func (c *Client) problem(answer *http.Response, text []byte) error {
 		if to := answer.Header.Get("Location"); to != "" && status < http.StatusBadRequest {
 			why = fmt.Sprintf("it points to %q: name that address, if you trust it", to)
 		}
-		return &Problem{status, fmt.Sprintf("ask %s: it answered %s: %s", c.Address(), answer.Status, why)}
+		return &Problem{status, false, fmt.Sprintf("ask %s: it answered %s: %s", c.Address(), answer.Status, why)}
 	}
 	detail := told.Detail
 	for _, e := range told.Errors {
@@ -161,5 +177,5 @@ func (c *Client) problem(answer *http.Response, text []byte) error {
 	if status == http.StatusUnauthorized {
 		detail += fmt.Sprintf(": the token is that of %s", c.file)
 	}
-	return &Problem{status, fmt.Sprintf("ask %s: %s", c.Address(), detail)}
+	return &Problem{status, true, fmt.Sprintf("ask %s: %s", c.Address(), detail)}
 }

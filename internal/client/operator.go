@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -55,10 +54,10 @@ func filters(sel *checkpoint.Selection) (url.Values, error) {
 	return q, nil
 }
 
-// deliveries lists what a query asks for, page by page: at most limit that pass, 0 = all. more tells whether some are left out.
+// deliveries lists what a query asks for, page by page: at most limit that pass, 0 = all. more tells whether some are left out. A nil passes lets all pass.
 func (c *Client) deliveries(ctx context.Context, q url.Values, limit int, passes func(*store.Listed) bool) (found []store.Listed, more bool, err error) {
 	q.Set("limit", strconv.Itoa(pageSize))
-	if limit > 0 && limit < pageSize {
+	if limit > 0 && limit < pageSize && passes == nil {
 		q.Set("limit", strconv.Itoa(limit+1))
 	}
 	for {
@@ -74,7 +73,7 @@ func (c *Client) deliveries(ctx context.Context, q url.Values, limit int, passes
 			if err != nil {
 				return nil, false, fmt.Errorf("ask %s: %w", c.Address(), err)
 			}
-			if !passes(&one) {
+			if passes != nil && !passes(&one) {
 				continue
 			}
 			if limit > 0 && len(found) == limit {
@@ -89,8 +88,6 @@ func (c *Client) deliveries(ctx context.Context, q url.Values, limit int, passes
 	}
 }
 
-func all(*store.Listed) bool { return true }
-
 // Parked is operate.Operator's.
 func (c *Client) Parked(ctx context.Context, sel checkpoint.Selection, limit int) (list []store.Listed, more bool, err error) {
 	q, err := filters(&sel)
@@ -101,7 +98,7 @@ func (c *Client) Parked(ctx context.Context, sel checkpoint.Selection, limit int
 	if bounded {
 		limit = sel.Limit
 	}
-	list, more, err = c.deliveries(ctx, q, limit, all)
+	list, more, err = c.deliveries(ctx, q, limit, nil)
 	return list, more && !bounded, err
 }
 
@@ -126,7 +123,7 @@ func (c *Client) AllNewest(ctx context.Context, sel checkpoint.Selection, during
 			q.Set(name, at.Format(time.RFC3339Nano))
 		}
 	}
-	return c.deliveries(ctx, q, limit, all)
+	return c.deliveries(ctx, q, limit, nil)
 }
 
 // Whole is operate.Operator's. It asks for one message after the other.
@@ -139,9 +136,12 @@ func (c *Client) Whole(ctx context.Context, sel checkpoint.Selection) (list []st
 		if sel.Table != "" {
 			q.Set("table", sel.Table)
 		}
-		var answer struct{ Deliveries []view.Message }
+		var answer struct {
+			Deliveries []view.Message
+			More       bool
+		}
 		if err := c.get(ctx, "/delivery", q, &answer); err != nil {
-			if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusNotFound {
+			if p, ok := errors.AsType[*Problem](err); ok && p.Missing() {
 				continue // the caller tells which are missing
 			}
 			return nil, false, err
@@ -155,8 +155,9 @@ func (c *Client) Whole(ctx context.Context, sel checkpoint.Selection) (list []st
 				list = append(list, one)
 			}
 		}
+		more = more || answer.More
 	}
-	return list, false, nil
+	return list, more, nil
 }
 
 // Lanes is operate.Operator's, page by page.
@@ -239,7 +240,7 @@ func (c *Client) Asked(ctx context.Context, before int64, limit int, whole bool)
 	if whole {
 		var one view.Asked
 		err := c.get(ctx, fmt.Sprintf("/requests/%d", before-1), nil, &one)
-		if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusNotFound {
+		if p, ok := errors.AsType[*Problem](err); ok && p.Missing() {
 			return nil, nil
 		}
 		if err != nil {
@@ -281,16 +282,24 @@ func (c *Client) Result(ctx context.Context, id int64) (*store.RequestResult, bo
 	return &a.Result, v.DoneAt != nil, nil
 }
 
-// Wait waits until a relay has carried a request out.
+// awayFor is how long a relay that does not answer is asked again what became of a request.
+const awayFor = 2 * time.Minute
+
+// Wait waits until a relay has carried a request out. A relay that is away for a while is asked again.
 func (c *Client) Wait(ctx context.Context, id int64) (*store.RequestResult, error) {
-	for {
+	for answered := time.Now(); ; {
 		result, done, err := c.Result(ctx, id)
-		if err != nil || done {
-			return result, err
+		p, refused := errors.AsType[*Problem](err)
+		switch {
+		case err == nil && done:
+			return result, nil
+		case err == nil:
+			answered = time.Now()
+		case ctx.Err() != nil, refused && !p.Passes(), time.Since(answered) > awayFor:
+			return nil, fmt.Errorf("wait for request %d: %w: the relay carries it out all the same: see tailbox audit %d", id, err, id)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
 		case <-time.After(pollEvery):
 		}
 	}
@@ -320,12 +329,14 @@ func (c *Client) Status(ctx context.Context) (*report.Status, error) {
 	return s, nil
 }
 
-// Sinks lists the sinks of the relay's configuration, and those that something is parked for.
+// Sinks lists the sinks of the relay's configuration.
 func (c *Client) Sinks(ctx context.Context) (names []string, err error) {
 	var answer struct{ Sinks []report.SinkCount }
 	err = c.get(ctx, "/sinks", nil, &answer)
 	for i := range answer.Sinks {
-		names = append(names, answer.Sinks[i].Sink)
+		if answer.Sinks[i].Kind != "" {
+			names = append(names, answer.Sinks[i].Sink)
+		}
 	}
 	return names, err
 }
@@ -344,10 +355,11 @@ func (c *Client) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) 
 		return 0, err
 	}
 	var answer struct{ Request int64 }
-	if err := c.post(ctx, path, body, &answer); err != nil {
-		return 0, err
+	err = c.post(ctx, path, body, &answer)
+	if p, refused := errors.AsType[*Problem](err); err != nil && !(refused && p.ByRelay) {
+		return 0, fmt.Errorf("%w: perhaps the request is written all the same: see tailbox audit", err)
 	}
-	return answer.Request, nil
+	return answer.Request, err
 }
 
 // operation is the operation of the API that writes a request, and its body.

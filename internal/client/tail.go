@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/internal/tail"
@@ -45,7 +46,14 @@ func (c *Client) Tail(ctx context.Context, filters url.Values, begun func(), eac
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, mostEvent)) // what there is of it says why
-		return c.problem(answer, text)
+		refused := c.problem(answer, text)
+		if p, ok := errors.AsType[*Problem](refused); ok && p.Passes() && !p.ByRelay {
+			return fmt.Errorf("%w: %w", ErrEnded, refused) // a proxy says that the relay is away
+		}
+		return refused
+	}
+	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
+		return c.errStranger()
 	}
 	begun()
 	lines := bufio.NewScanner(answer.Body)
@@ -58,7 +66,7 @@ func (c *Client) Tail(ctx context.Context, filters url.Values, begun func(), eac
 		}
 		var one tail.Attempt
 		if err := json.Unmarshal(data, &one); err != nil {
-			return fmt.Errorf("ask %s: what answers there is no relay: is it the address of admin.listen?", c.Address())
+			return c.errStranger()
 		}
 		if err := each(&one, data); err != nil {
 			return err

@@ -87,6 +87,8 @@ func (v *visit) groupTable(list []view.Group) g.Node {
 			at = "every sink"
 		}
 		var waits, verbs g.Group
+		// A verb for the group at "no sink" would reach the group at every sink.
+		unrouted := l.Sink == "" && l.First != nil
 		if l.Held {
 			waits = append(waits, h.Span(h.Class("state paused"), g.Text("held by an operator")), g.Text(" "))
 			sink := l.Sink
@@ -94,12 +96,14 @@ func (v *visit) groupTable(list []view.Group) g.Node {
 				sink = ""
 			}
 			verbs = append(verbs, verbForm("resume", "group", l.Group, "groups", l.Group, "sink", sink))
-		} else {
+		} else if !unrouted {
 			verbs = append(verbs, verbForm("hold", "group", l.Group, "groups", l.Group, "sink", l.Sink))
 		}
 		if f := l.First; f != nil {
 			waits = append(waits, messageLink(f), g.Text(" "), state(string(f.State)), g.Text(" "+f.ErrorClass))
-			if f.State == checkpoint.StateDead {
+			if unrouted {
+				verbs = append(verbs, link("/deliveries"+query("group", l.Group, "unrouted", "true"), "Decide"))
+			} else if f.State == checkpoint.StateDead {
 				verbs = append(verbs, verbForm("replay", "group", l.Group, "groups", l.Group, "sink", l.Sink), verbForm("skip", "group", l.Group, "groups", l.Group, "sink", l.Sink))
 			}
 		}

@@ -41,7 +41,7 @@ func stepOf(verb string, f url.Values) (*step, error) {
 	switch verb {
 	case "replay", "drop":
 		for _, name := range []string{"all", "allow_reorder", "unrouted"} {
-			if f.Get(name) != "" {
+			if value := f.Get(name); value == "yes" || value == "true" {
 				body[name] = true
 			}
 		}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,12 +69,8 @@ type RequestList struct {
 
 // Add adds a request with its column selection, unless it cannot be read: somebody wrote it by hand.
 func (l *RequestList) Add(r checkpoint.Request, selection string) {
-	read := json.NewDecoder(strings.NewReader(selection))
-	read.DisallowUnknownFields() // a name that is misspelt would widen the selection
-	err := read.Decode(&r.Selection)
-	if err != nil {
-		err = fmt.Errorf("read column selection: %w: it may have ids, sink, sinks, table, groups, type, topic, tenant, reason, q, states, limit, all, unrouted, allow_reorder, edit and from", err)
-	} else {
+	err := ReadSelection([]byte(selection), &r.Selection)
+	if err == nil {
 		err = Validate(&r)
 	}
 	if err == nil {
@@ -84,6 +81,17 @@ func (l *RequestList) Add(r checkpoint.Request, selection string) {
 		l.bad = make(map[int64]error)
 	}
 	l.bad[r.ID] = err
+}
+
+// ReadSelection reads the column selection, which somebody may have written by hand. A name that is misspelt is an error, because without it the selection would
+// be wider.
+func ReadSelection(text []byte, sel *checkpoint.Selection) error {
+	read := json.NewDecoder(bytes.NewReader(text))
+	read.DisallowUnknownFields()
+	if err := read.Decode(sel); err != nil {
+		return fmt.Errorf("read the request's selection: %w: it may have ids, sink, sinks, table, groups, type, topic, tenant, reason, q, states, limit, all, unrouted, allow_reorder, edit and from", err)
+	}
+	return nil
 }
 
 // Open returns those that can be read, and closes the others with the reason.

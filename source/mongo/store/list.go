@@ -51,10 +51,10 @@ func (s reader) Listed(ctx context.Context, rows []store.SelectedRow, whole bool
 }
 
 // WaitingLanes implements operate.Reader.
-func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, after checkpoint.Lane, limit int) (list []operate.WaitingLane, firsts []store.SelectedRow, err error) {
+func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, after checkpoint.Lane, limit int) (list []operate.WaitingLane, firsts []store.SelectedRow, next *checkpoint.Lane, err error) {
 	counts, err := s.parked.countLanes(ctx, sel, after, limit)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	lanes := make([]checkpoint.Lane, len(counts))
 	for i, c := range counts {
@@ -62,7 +62,7 @@ func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, aft
 	}
 	heads, err := s.parked.heads(ctx, lanes)
 	if err != nil {
-		return nil, nil, conn.Fault("list lanes", err)
+		return nil, nil, nil, conn.Fault("list lanes", err)
 	}
 	for _, c := range counts {
 		if h, ok := heads[c.lane]; ok {
@@ -70,5 +70,5 @@ func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, aft
 			list = append(list, operate.WaitingLane{Sink: c.lane.Sink, Group: c.lane.Group, Deliveries: c.n})
 		}
 	}
-	return list, firsts, nil
+	return list, firsts, operate.NextLane(lanes, limit), nil
 }

@@ -49,8 +49,14 @@ func readRequest(raw bson.Raw) (*checkpoint.Request, error) {
 		return nil, fmt.Errorf("read the request: %w", err)
 	}
 	r := &checkpoint.Request{ID: doc.ID, Verb: checkpoint.Verb(doc.Verb), Reason: doc.Reason, By: doc.By}
-	if err := valueFrom(doc.Selection, &r.Selection); err != nil {
-		return nil, fmt.Errorf("read field selection: %w", err)
+	if len(doc.Selection) > 0 {
+		text, err := document.JSON(doc.Selection)
+		if err == nil {
+			err = store.ReadSelection(text, &r.Selection)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	return r, store.Validate(r)
 }

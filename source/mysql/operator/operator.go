@@ -144,10 +144,10 @@ func (s reader) Listed(ctx context.Context, rows []store.SelectedRow, whole bool
 }
 
 // WaitingLanes implements operate.Reader.
-func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, after checkpoint.Lane, limit int) (list []operate.WaitingLane, firsts []store.SelectedRow, err error) {
+func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, after checkpoint.Lane, limit int) (list []operate.WaitingLane, firsts []store.SelectedRow, next *checkpoint.Lane, err error) {
 	lanes, err := s.lanesThatWait(ctx, sel, after, limit)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	heads, counts := make(map[checkpoint.Lane]*store.LaneHead), make(map[checkpoint.Lane]int)
 	b := s.Batch()
@@ -160,7 +160,7 @@ func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, aft
 			s.Config.Pipeline, lane.Sink, quote.Bin(lane.Group))
 	}
 	if err := s.Send(ctx, b); err != nil {
-		return nil, nil, server.Fault("list lanes", err)
+		return nil, nil, nil, server.Fault("list lanes", err)
 	}
 	for _, lane := range lanes {
 		if h := heads[lane]; h != nil {
@@ -169,7 +169,7 @@ func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, aft
 				ID: h.ID, Table: h.Table}})
 		}
 	}
-	return list, firsts, nil
+	return list, firsts, operate.NextLane(lanes, limit), nil
 }
 
 // lanesThatWait names lanes with blocking deliveries behind a place, in order.

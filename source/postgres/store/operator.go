@@ -165,23 +165,24 @@ FROM listed l CROSS JOIN LATERAL (SELECT p.position, p.message_id, p.source_tabl
 ORDER BY l.sink, l.message_group`
 
 // WaitingLanes implements operate.Reader.
-func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, after checkpoint.Lane, limit int) (lanes []operate.WaitingLane, firsts []store.SelectedRow, err error) {
+func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, after checkpoint.Lane, limit int) (lanes []operate.WaitingLane, firsts []store.SelectedRow, next *checkpoint.Lane, err error) {
 	var bound any
 	if limit > 0 {
 		bound = limit
 	}
 	rows, err := s.Conn.Query(ctx, s.SQL(lanesQuery), s.Cfg.Pipeline, atSink(sel), sel.Groups, bound, after.Sink, after.Group)
 	if err != nil {
-		return nil, nil, s.Fault("list lanes", err)
+		return nil, nil, nil, s.Fault("list lanes", err)
 	}
 	var r store.SelectedRow
 	var n int
+	var names []checkpoint.Lane
 	if _, err := pgx.ForEachRow(rows, []any{&r.Sink, &r.Group, &n, &r.Position, &r.ID, &r.Table}, func() error {
-		firsts = append(firsts, r)
+		firsts, names = append(firsts, r), append(names, r.Lane())
 		lanes = append(lanes, operate.WaitingLane{Sink: r.Sink, Group: r.Group, Deliveries: n})
 		return nil
 	}); err != nil {
-		return nil, nil, s.Fault("list lanes", err)
+		return nil, nil, nil, s.Fault("list lanes", err)
 	}
-	return lanes, firsts, nil
+	return lanes, firsts, operate.NextLane(names, limit), nil
 }

@@ -24,8 +24,9 @@ type Reader interface {
 	// Listed reads deliveries, whole or without payloads, in the order of rows, and leaves out those that are gone.
 	Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error)
 	// WaitingLanes lists lanes with blocking deliveries, of the sink and groups of a selection, in order behind a lane, and the first delivery
-	// of each. The zero lane is before all others. Limit 0 means all.
-	WaitingLanes(ctx context.Context, sel *checkpoint.Selection, after checkpoint.Lane, limit int) (lanes []WaitingLane, firsts []store.SelectedRow, err error)
+	// of each. The zero lane is before all others. Limit 0 means all. Lanes that are freed meanwhile may be left out. next is the lane to go on behind;
+	// nil at the end.
+	WaitingLanes(ctx context.Context, sel *checkpoint.Selection, after checkpoint.Lane, limit int) (lanes []WaitingLane, firsts []store.SelectedRow, next *checkpoint.Lane, err error)
 	// Newest looks at so many dead letters behind a place, nil for the first, in the order in which they died, the last one first. It needs no Remember.
 	Newest(ctx context.Context, sel *checkpoint.Selection, during Span, after *DeadKey, look int) ([]DeadRow, error)
 	// Summarize counts deliveries in some states, without their examples. It looks at MostCounted at most, of dead letters at the newest. It needs no

@@ -2,8 +2,6 @@ package operate
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -29,7 +27,7 @@ func (o Operator) Lanes(ctx context.Context, sel checkpoint.Selection, after che
 		if err := s.Remember(ctx); err != nil {
 			return err
 		}
-		lanes, rows, err := s.WaitingLanes(ctx, &sel, after, limit)
+		lanes, rows, behind, err := s.WaitingLanes(ctx, &sel, after, limit)
 		if err != nil {
 			return err
 		}
@@ -37,30 +35,36 @@ func (o Operator) Lanes(ctx context.Context, sel checkpoint.Selection, after che
 		if err != nil {
 			return err
 		}
-		if len(firsts) != len(lanes) {
-			return fmt.Errorf("list lanes: %w", errors.New("they changed meanwhile: try again"))
+		first := make(map[checkpoint.Lane]*store.Listed, len(firsts))
+		for i := range firsts {
+			m := firsts[i].Message
+			m.Payload = nil
+			first[checkpoint.Lane{Sink: firsts[i].Sink, Group: m.Group}] = &firsts[i]
 		}
 		held := s.Held()
-		for i := range firsts {
-			l := &lanes[i]
-			firsts[i].Message.Payload = nil
-			l.First, l.Held, l.Everywhere = &firsts[i], held.Has(l.lane()), held[checkpoint.Lane{Group: l.Group}]
-		}
-		full := limit > 0 && len(lanes) == limit
-		if full {
-			last := lanes[limit-1].lane()
-			next = &last
-		}
-		if list = lanes; after == (checkpoint.Lane{}) {
-			empty, err := emptyHeld(ctx, s, lanes, full, &sel)
-			if err != nil {
+		if after == (checkpoint.Lane{}) {
+			if list, err = emptyHeld(ctx, s, lanes, behind != nil, &sel); err != nil {
 				return err
 			}
-			list = append(empty, lanes...)
 		}
+		for _, l := range lanes {
+			if l.First = first[l.lane()]; l.First != nil { // else it is freed meanwhile
+				l.Held, l.Everywhere = held.Has(l.lane()), held[checkpoint.Lane{Group: l.Group}]
+				list = append(list, l)
+			}
+		}
+		next = behind
 		return nil
 	})
 	return list, next, err
+}
+
+// NextLane is where a list of lanes goes on that was cut to a limit, 0 = none: behind the last one; nil if it was not cut.
+func NextLane(lanes []checkpoint.Lane, limit int) *checkpoint.Lane {
+	if limit <= 0 || len(lanes) < limit {
+		return nil
+	}
+	return &lanes[len(lanes)-1]
 }
 
 func (l *WaitingLane) lane() checkpoint.Lane { return checkpoint.Lane{Sink: l.Sink, Group: l.Group} }
@@ -77,7 +81,7 @@ func emptyHeld(ctx context.Context, s Reader, listed []WaitingLane, full bool, s
 		}
 	}
 	if full && len(held) > 0 {
-		if listed, _, err = s.WaitingLanes(ctx, &checkpoint.Selection{Sink: sel.Sink, Unrouted: sel.Unrouted, Groups: groups}, checkpoint.Lane{}, 0); err != nil {
+		if listed, _, _, err = s.WaitingLanes(ctx, &checkpoint.Selection{Sink: sel.Sink, Unrouted: sel.Unrouted, Groups: groups}, checkpoint.Lane{}, 0); err != nil {
 			return nil, err
 		}
 	}
