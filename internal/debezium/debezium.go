@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// A File is one file of a configuration: Debezium Server's application.properties, a connector's JSON or properties, or the
-// properties of Kafka Connect's worker.
+// A File is one file of a configuration: of Debezium Server, of a connector, or of Kafka Connect's worker, in one of many forms.
 type File struct {
 	Name string
 	Data []byte
@@ -55,23 +54,28 @@ func (ps Problems) Error() string {
 
 // Import returns the tailbox.yaml that does with the outbox what Debezium does with these files, each key commented with where
 // it came from, and at its end what was left out because it has no effect. An option that would change the messages and
-// cannot be kept is an error, as is one that is not known. env looks up the environment: Debezium Server takes an option from a
+// cannot be kept is an error, as is one of the connector that is not known. env looks up the environment: Debezium Server takes an option from a
 // variable such as DEBEZIUM_SINK_TYPE before it takes it from its file. names are the names of all variables. describe is asked for the tables'
 // columns if how they are sent depends on their types, once nothing else is wrong. The error is of type Problems.
 func Import(files []File, env func(string) (string, bool), names []string, describe Describe) ([]byte, error) {
-	c := &conversion{variables: variables{get: env, names: names}, columns: columnSchemas{blind: true}}
-	c.run(files)
-	if len(c.problems) == 0 && c.columns.asked {
-		c = &conversion{variables: variables{get: env, names: names}, columns: columnSchemas{describe: describe}}
-		c.run(files)
-	}
+	c := converted(files, env, names, describe)
 	if len(c.problems) > 0 {
-		slices.SortFunc(c.problems, func(a, b *Problem) int {
-			return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Reason, b.Reason))
-		})
 		return nil, c.problems
 	}
 	return c.out.bytes(), nil
+}
+
+func converted(files []File, env func(string) (string, bool), names []string, describe Describe) *conversion {
+	c := &conversion{variables: variables{environment: env, names: names}, columns: columnSchemas{blind: true}}
+	c.run(files)
+	if len(c.problems) == 0 && c.columns.asked {
+		c = &conversion{variables: variables{environment: env, names: names}, columns: columnSchemas{describe: describe}}
+		c.run(files)
+	}
+	slices.SortFunc(c.problems, func(a, b *Problem) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Reason, b.Reason))
+	})
+	return c
 }
 
 // run reads the files, and writes what they say.
@@ -90,7 +94,7 @@ func (c *conversion) run(files []File) {
 	c.resolveAll()
 	c.convert()
 	if c.server {
-		c.problems = append(c.problems, c.variables.unread(c.settings)...)
+		c.unread()
 	}
 }
 
@@ -109,7 +113,9 @@ type conversion struct {
 	out      document
 
 	variables variables
-	columns   columnSchemas
+	// worked: a worker's variables are read.
+	worked  bool
+	columns columnSchemas
 	// What several parts need: the outbox tables, the connection, and the router's options.
 	tables  []string
 	address string
@@ -135,7 +141,7 @@ func (c *conversion) problem(s *setting, format string, args ...any) {
 		return
 	}
 	p := &Problem{file: s.file, line: s.line, Key: s.key, Value: s.value, Reason: fmt.Sprintf(format, args...)}
-	if s.secret() {
+	if s.secret() || strings.Contains(s.value, "@") && strings.Contains(s.value, "://") { // a URL may hold a password
 		p.Value = ""
 	}
 	c.problems = append(c.problems, p)

@@ -8,15 +8,24 @@ import (
 // A document is YAML in the making: lines with comments.
 type document struct {
 	head, body, tail []string
+	// made are the keys that were written, and idle why nothing was, by Debezium's key.
+	made map[string][]string
+	idle map[string]string
 }
 
-func (d *document) title(text string) { d.head = append(d.head, "# "+text) }
+func (d *document) title(text string) { d.head = append(d.head, "# "+oneLine(text)) }
 
 // section begins a mapping at a depth.
 func (d *document) section(depth int, key, from string) { d.line(depth, key+":", from) }
 
 // set writes a key and its value.
-func (d *document) set(depth int, key, value, from string) { d.line(depth, key+": "+value, from) }
+func (d *document) set(depth int, key, value, from string) {
+	if d.made == nil {
+		d.made = map[string][]string{}
+	}
+	d.made[from] = append(d.made[from], key)
+	d.line(depth, key+": "+value, from)
+}
 
 func (d *document) line(depth int, text, from string) {
 	line := strings.Repeat("  ", depth) + text
@@ -33,6 +42,10 @@ func (d *document) note(depth int, text string) {
 
 // ignored lists an option that has no effect.
 func (d *document) ignored(key, why string) {
+	if d.idle == nil {
+		d.idle = map[string]string{}
+	}
+	d.idle[key] = why
 	d.tail = append(d.tail, "#   "+oneLine(key)+": "+oneLine(why))
 }
 

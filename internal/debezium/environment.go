@@ -25,10 +25,13 @@ func variableOf(option string) string {
 // variable does not tell that of its option.
 func environmentKeys() []string {
 	return []string{"sink.type", "sink.kafka.producer.bootstrap.servers", "sink.kafka.producer.security.protocol", "sink.kafka.producer.sasl.mechanism",
-		"sink.kafka.producer.sasl.jaas.config", "sink.kafka.producer.compression.type", "sink.http.url", "sink.http.headers.prefix", "sink.http.headers.encode.base64",
+		"sink.kafka.producer.sasl.jaas.config", "sink.kafka.producer.key.serializer", "sink.kafka.producer.value.serializer", "sink.kafka.producer.acks", "sink.kafka.producer.compression.type", "sink.http.url", "sink.http.headers.prefix", "sink.http.headers.encode.base64",
 		"sink.http.batch.enabled", "sink.nats-jetstream.url", "sink.nats-jetstream.auth.user", "sink.nats-jetstream.auth.password",
 		"source.connector.class", "source.database.hostname", "source.database.port", "source.database.user", "source.database.password", "source.database.dbname",
 		"source.slot.name", "source.publication.name", "source.table.include.list", "source.topic.prefix", "source.plugin.name", "format.key", "format.value", "format.header",
+		// These have an effect that must not be overlooked.
+		"source.slot.drop.on.stop", "source.slot.failover", "source.database.sslmode", "source.database.sslrootcert", "source.binary.handling.mode", "source.converters", "source.post.processors", "source.provide.transaction.metadata", "source.slot.stream.params",
+		"source.message.prefix.include.list", "source.time.precision.mode", "source.decimal.handling.mode", "source.signal.data.collection", "source.heartbeat.action.query",
 		"format.schemas.enable", "format.key.schemas.enable", "format.value.schemas.enable", "format.header.schemas.enable", "transforms", "quarkus.http.port"}
 }
 
@@ -63,11 +66,18 @@ func (c *conversion) fromVariables(keys []string) {
 		}
 		for _, name := range []string{variableOf("%prod." + option), variableOf(option)} {
 			value, set := c.variables.look(name)
+			if given := c.variables.given[name]; given != nil && !set {
+				value, set = given.raw, true // a reference to what the environment will have
+			}
 			if !set {
 				continue
 			}
 			s := &setting{key: "$" + name, raw: value, file: environment}
-			if other || c.copied(key) {
+			given := c.variables.given[name]
+			if given != nil {
+				s.file, s.line = given.file, given.line
+			}
+			if given == nil && (other || c.copied(key)) {
 				s.raw = "${" + name + "}"
 			}
 			c.settings[key] = s
@@ -78,10 +88,41 @@ func (c *conversion) fromVariables(keys []string) {
 
 // variables are those of the environment.
 type variables struct {
-	get   func(name string) (value string, set bool)
-	names []string
+	environment func(name string) (value string, set bool)
+	names       []string
+	// given are those that files set, such as a compose file; they count first.
+	given map[string]*setting
 	// looked are the names that options were looked for under.
 	looked map[string]bool
+}
+
+// give takes a variable of a file.
+func (v *variables) give(s *setting) {
+	if v.given == nil {
+		v.given = map[string]*setting{}
+	}
+	v.given[s.key] = s
+	if !slices.Contains(v.names, s.key) {
+		v.names = append(slices.Clone(v.names), s.key)
+	}
+}
+
+// serve reports whether a file sets a variable of Debezium Server.
+func (v *variables) serve() bool {
+	for name := range v.given {
+		if optionVariable.MatchString(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// get returns a variable as Debezium gets it. One that a file sets to itself is left to the environment.
+func (v *variables) get(name string) (value string, set bool) {
+	if s := v.given[name]; s != nil && s.raw != "${"+name+"}" {
+		return s.raw, true
+	}
+	return v.environment(name)
 }
 
 // look reads a variable, and remembers that it was read.
@@ -99,19 +140,35 @@ var (
 	kubernetesVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP)(_[A-Z]+)?)?)$`)
 )
 
-// unread returns a problem for each variable that Debezium Server takes an option from and that was not read, because its name does not tell
-// which option. A variable that a setting refers to is no such.
-func (v *variables) unread(settings map[string]*setting) (problems Problems) {
+// ignoredVariable reports whether all options that a variable can stand for have no effect on what an outbox sends, and why.
+func ignoredVariable(name string) (why string, ok bool) {
+	name = strings.TrimPrefix(name, "_PROD_")
+	for _, o := range ignoredOptions() {
+		prefix := variableOf(serverPrefix + o.prefix)
+		if strings.HasPrefix(o.prefix, "source.") && (name == prefix || strings.HasSuffix(o.prefix, ".") && strings.HasPrefix(name, prefix)) {
+			return o.why, true
+		}
+	}
+	return "", false
+}
+
+// unread tells each variable that Debezium Server takes an option from and that was not read, because its name does not tell which option. A variable that a
+// setting refers to is no such.
+func (c *conversion) unread() {
 	references := ""
-	for _, s := range settings {
+	for _, s := range c.settings {
 		references += s.raw + "\n"
 	}
+	v := &c.variables
 	for _, name := range slices.Sorted(slices.Values(v.names)) {
 		if v.looked[name] || !optionVariable.MatchString(name) || kubernetesVariable.MatchString(name) || strings.Contains(references, "${"+name) {
 			continue
 		}
-		problems = append(problems, &Problem{file: environment, Key: "$" + name, Reason: "stands for an option of Debezium Server that its name does not tell: " +
+		if why, ok := ignoredVariable(name); ok {
+			c.out.ignored("$"+name, why)
+			continue
+		}
+		c.problems = append(c.problems, &Problem{file: environment, Key: "$" + name, Reason: "stands for an option of Debezium Server that its name does not tell: " +
 			"write that option into the file, as debezium.…=${" + name + "}, or unset the variable if Debezium does not use it"})
 	}
-	return problems
 }

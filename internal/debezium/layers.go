@@ -27,6 +27,7 @@ const (
 
 // merge makes one configuration of the files. Which of several counts is not the same in Debezium Server and in Kafka Connect.
 func (c *conversion) merge() {
+	c.server = c.variables.serve()
 	for _, l := range c.layers {
 		for _, s := range l.settings {
 			name, _ := inProfile(s.key)
@@ -39,7 +40,9 @@ func (c *conversion) merge() {
 		c.mergeConnect()
 	}
 	for _, l := range c.layers {
-		c.names = append(c.names, l.name)
+		if !slices.Contains(c.names, l.name) {
+			c.names = append(c.names, l.name)
+		}
 	}
 }
 
@@ -92,8 +95,14 @@ func (c *conversion) mergeConnect() {
 		}
 		return 1
 	})
+	connectors := 0
 	for _, l := range c.layers {
 		connector := isConnector(l)
+		if connector {
+			if connectors++; connectors > 1 {
+				c.form(l, "it is a second connector: give one, in a file of its own")
+			}
+		}
 		if connector {
 			c.dropConverters(l)
 		}

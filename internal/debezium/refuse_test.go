@@ -137,7 +137,7 @@ func TestImportUnreadVariables(t *testing.T) {
 	t.Parallel()
 	names := []string{"DEBEZIUM_SOURCE_BINARY_HANDLING_MODE", "DEBEZIUM_SOURCE_COLUMN_EXCLUDE_LIST", "DEBEZIUM_SOURCE_SLOT_NAME", "DEBEZIUM_VERSION", "DEBEZIUM_SINK_PORT_8080_TCP_ADDR",
 		"DEBEZIUM_SINK_SERVICE_HOST", "DEBEZIUM_SOURCE_SCHEMA", "PATH"}
-	_, err := debezium.Import(served(t, "debezium.source.schema.include.list=${DEBEZIUM_SOURCE_SCHEMA:inventory}"), environment("DEBEZIUM_SOURCE_SLOT_NAME", "s"), names, bytea)
+	_, err := debezium.Import(served(t, "debezium.source.schema.include.list=${DEBEZIUM_SOURCE_SCHEMA:inventory}"), environment("DEBEZIUM_SOURCE_SLOT_NAME", "s", "DEBEZIUM_SOURCE_BINARY_HANDLING_MODE", "base64"), names, bytea)
 	if err == nil || strings.Count(err.Error(), "\n") != 1 || !strings.Contains(err.Error(), "$DEBEZIUM_SOURCE_BINARY_HANDLING_MODE") || !strings.Contains(err.Error(), "$DEBEZIUM_SOURCE_COLUMN_EXCLUDE_LIST") ||
 		!strings.Contains(err.Error(), "write that option into the file") {
 		t.Errorf("%v", err)

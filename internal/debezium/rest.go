@@ -55,7 +55,7 @@ func workerOptions() []string {
 	return []string{"source.group.id", "source.config.storage.", "source.offset.storage.", "source.status.storage.", "source.plugin.", "source.rest.", "source.listeners",
 		"source.config.providers", "source.access.control.", "source.admin.", "source.consumer.", "source.connector.client.config.override.policy",
 		"source.exactly.once.", "source.transaction.boundary", "source.ssl.", "source.sasl.", "source.security.", "source.client.", "source.heartbeat.interval.ms", "source.session.timeout.ms",
-		"source.rebalance.timeout.ms", "source.scheduled.rebalance.", "source.worker.", "source.task.shutdown.", "source.topic.tracking.", "source.topic.creation.", "source.metric", "source.internal.",
+		"source.rebalance.timeout.ms", "source.scheduled.rebalance.", "source.worker.", "source.task.shutdown.", "source.topic.tracking.", "source.topic.creation.", "source.metric", "source.internal.", "source.log4j.",
 		"source.request.timeout.ms", "source.retry.backoff.", "source.reconnect.backoff.", "source.metadata.", "source.connections.max.idle.ms", "source.send.buffer.bytes",
 		"source.receive.buffer.bytes", "source.socket.connection.setup."}
 }

@@ -48,6 +48,9 @@ func (c *conversion) router() {
 	c.formats()
 }
 
+// noOption is why an option has no effect that Debezium does not have.
+const noOption = "the outbox event router of Debezium 3.6 has no such option, and ignores it as well"
+
 func (c *conversion) routerOptions(prefix string) {
 	expand := false
 	c.options = map[string]string{}
@@ -62,7 +65,7 @@ func (c *conversion) routerOptions(prefix string) {
 			continue
 		}
 		if !slices.Contains(router.OptionNames(), strings.Replace(name, "collection.", "table.", 1)) || strings.HasPrefix(name, "format.") {
-			c.problem(s, "is no option of Debezium's outbox event router that tailbox knows: remove it, if the messages do not depend on it")
+			c.out.ignored(s.key, noOption)
 			continue
 		}
 		expand = expand || strings.HasSuffix(name, ".expand.json.payload") && strings.EqualFold(s.value, "true")

@@ -25,6 +25,32 @@ const (
 
 // ImportDebezium makes a configuration of Debezium's files.
 func ImportDebezium(ctx context.Context, sh *cli.Shell, names []string) ([]byte, error) {
+	files, err := readDebezium(names)
+	if err != nil {
+		return nil, err
+	}
+	var unreachable error
+	yaml, err := debezium.Import(files, sh.Env, sh.Variables, describer(ctx, sh, &unreachable))
+	if unreachable != nil { // no fault of the configuration: whoever supervises the relay may start it again
+		return nil, fmt.Errorf("import Debezium's configuration: %w", unreachable)
+	}
+	if err != nil {
+		return nil, cli.WrongUsage("import Debezium's configuration: %w", err)
+	}
+	return yaml, nil
+}
+
+// ReportDebezium tells what becomes of the options of Debezium's files.
+func ReportDebezium(ctx context.Context, sh *cli.Shell, names []string) ([]debezium.Option, error) {
+	files, err := readDebezium(names)
+	if err != nil {
+		return nil, err
+	}
+	var unreachable error // it is the reason of a refusal as well
+	return debezium.Report(files, sh.Env, sh.Variables, describer(ctx, sh, &unreachable)), nil
+}
+
+func readDebezium(names []string) ([]debezium.File, error) {
 	files := make([]debezium.File, len(names))
 	for i, name := range names {
 		data, err := os.ReadFile(name)
@@ -33,8 +59,12 @@ func ImportDebezium(ctx context.Context, sh *cli.Shell, names []string) ([]byte,
 		}
 		files[i] = debezium.File{Name: name, Data: data}
 	}
-	var unreachable error
-	yaml, err := debezium.Import(files, sh.Env, sh.Variables, func(address, table string) (map[string]string, error) {
+	return files, nil
+}
+
+// describer asks the database for the columns of tables. It sets unreachable to why that could not be asked.
+func describer(ctx context.Context, sh *cli.Shell, unreachable *error) debezium.Describe {
+	return func(address, table string) (map[string]string, error) {
 		file, err := config.Parse("source.url", []byte("url: "+address), sh.Env)
 		if err != nil {
 			return nil, err
@@ -47,15 +77,8 @@ func ImportDebezium(ctx context.Context, sh *cli.Shell, names []string) ([]byte,
 		defer cancel()
 		schemas, err := setup.ConnectSchemas(ctx, url, table)
 		if err != nil && !errors.Is(err, source.ErrStop) {
-			unreachable = err
+			*unreachable = err
 		}
 		return schemas, err
-	})
-	if unreachable != nil { // no fault of the configuration: whoever supervises the relay may start it again
-		return nil, fmt.Errorf("import Debezium's configuration: %w", unreachable)
 	}
-	if err != nil {
-		return nil, cli.WrongUsage("import Debezium's configuration: %w", err)
-	}
-	return yaml, nil
 }

@@ -1,0 +1,478 @@
+package debezium
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tailbox/tailbox/router"
+)
+
+// formsRead names what can be read, for errors.
+const formsRead = "tailbox reads properties, a connector as JSON or YAML (alone, with its name, or as GET /connectors answers), KafkaConnector, KafkaConnect and ConfigMap of Kubernetes, " +
+	"DebeziumServer of its operator, compose files, .env files, and scripts that send one connector by curl"
+
+var (
+	comment     = regexp.MustCompile(`(?s)\A\s*(?://[^\n]*(?:\n|\z)|#[^\n]*(?:\n|\z)|/\*.*?\*/)`)
+	curl        = regexp.MustCompile(`(?m)^[^={\n]*\bcurl\s`)
+	body        = regexp.MustCompile(`\{\s*"`)
+	ksql        = regexp.MustCompile(`(?im)^\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:SOURCE|SINK)\s+CONNECTOR\b`)
+	terraform   = regexp.MustCompile(`(?m)^\s*resource\s+"[a-z_]+"\s+"[^"]+"\s*\{`)
+	yamlKey     = regexp.MustCompile(`(?m)^(?:apiVersion|kind|services|spec|config|items|connector\.class|name):(?:\s|$)|^---(?:\s|$)`)
+	variable    = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
+	interpolate = regexp.MustCompile(`\$\$|\$([A-Za-z_][A-Za-z0-9_]*)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])([^}]*))?\}`)
+	dependent   = regexp.MustCompile(`\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)`)
+)
+
+// read reads the options of a file, in whatever form they stand there.
+func (c *conversion) read(f File) {
+	l := &layer{name: filepath.Base(f.Name)}
+	c.layers = append(c.layers, l)
+	text := bytes.TrimSpace(bytes.TrimPrefix(f.Data, []byte("\uFEFF")))
+	bare := text
+	for m := comment.Find(bare); m != nil; m = comment.Find(bare) {
+		bare = bytes.TrimSpace(bare[len(m):])
+	}
+	extension := strings.ToLower(filepath.Ext(l.name))
+	named := slices.Contains([]string{".yaml", ".yml", ".json", ".properties", ".env"}, extension)
+	if !named && curl.Match(bare) { // a script that sends a connector to Kafka Connect
+		at, end := body.FindIndex(bare), bytes.LastIndexByte(bare, '}')
+		if at == nil || end < at[0] {
+			c.form(l, "it is a script that sends no connector: "+formsRead)
+			return
+		}
+		bare = bare[at[0] : end+1]
+	}
+	switch {
+	case ksql.Match(bare):
+		c.form(l, "it is SQL of ksqlDB: ask Kafka Connect for the connector, with GET /connectors/NAME/config, and give that")
+	case terraform.Match(bare):
+		c.form(l, "it is a resource of Terraform: ask Kafka Connect for the connector, with GET /connectors/NAME/config, and give that")
+	case bytes.HasPrefix(bare, []byte("<")):
+		c.form(l, "it is XML or HTML: "+formsRead)
+	case bytes.HasPrefix(bare, []byte("{")), bytes.HasPrefix(bare, []byte("[")):
+		t, err := readJSON(bare)
+		if err != nil {
+			c.problems = append(c.problems, &Problem{file: l.name, Key: "JSON", Reason: fmt.Sprintf("cannot be read: %v: give the connector's configuration as Kafka Connect takes it", err)})
+			return
+		}
+		c.document(l, t)
+	case extension == ".yaml", extension == ".yml", yamlKey.Match(text) && !bytes.Contains(text, []byte("debezium.source.")) && extension != ".properties":
+		documents, err := readYAML(text)
+		if err != nil {
+			c.problems = append(c.problems, &Problem{file: l.name, Key: "YAML", Reason: fmt.Sprintf("cannot be read: %v", err)})
+			return
+		}
+		if len(documents) == 1 {
+			c.document(l, documents[0])
+		} else {
+			c.several(l, documents)
+		}
+	default:
+		c.properties(l, text)
+	}
+}
+
+// form notes that a file is of a form that cannot be read.
+func (c *conversion) form(l *layer, why string) {
+	c.problems = append(c.problems, &Problem{file: l.name, Key: "form", Reason: why})
+}
+
+// properties reads Java's properties, or variables as in a .env file.
+func (c *conversion) properties(l *layer, text []byte) {
+	if given := readVariables(l.name, text); len(given) > 0 {
+		c.environ(l, given)
+		return
+	}
+	for _, p := range router.ParseProperties(text) {
+		l.settings = append(l.settings, &setting{key: p.Key, raw: strings.TrimSpace(p.Value), file: l.name, line: p.Line})
+	}
+}
+
+// readVariables reads a .env file; nil if a line is none of such a file. Values are as they are written, but for quotes around them, and a comment behind
+// a value without quotes.
+func readVariables(file string, text []byte) (given []*setting) {
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, value, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "export ")), "=")
+		if !ok || !variable.MatchString(key) {
+			return nil
+		}
+		value = strings.TrimSpace(value)
+		if size := len(value); size > 1 && (value[0] == '"' || value[0] == '\'') && value[size-1] == value[0] {
+			value = value[1 : size-1]
+		} else if at := strings.Index(value, " #"); at >= 0 {
+			value = strings.TrimSpace(value[:at])
+		}
+		given = append(given, &setting{key: key, raw: value, file: file, line: n})
+	}
+	return given
+}
+
+// document reads a document of JSON or YAML.
+func (c *conversion) document(l *layer, t *tree) {
+	switch kind := t.is("kind"); {
+	case t.kind == sequence:
+		c.several(l, t.items)
+	case t.kind != mapping:
+		c.form(l, "it holds no options: "+formsRead)
+	case kind == "List" && t.get("items") != nil:
+		c.several(l, t.get("items").items)
+	case kind == "KafkaConnector":
+		c.strimzi(l, t)
+	case kind == "KafkaConnect":
+		c.worker(l, t)
+	case kind == "DebeziumServer":
+		c.operator(l, t.get("spec"))
+	case kind == "ConfigMap", kind == "Secret":
+		c.configMap(l, t)
+	case t.get("spec", "template", "spec", "containers") != nil:
+		c.containers(l, t.get("spec", "template", "spec", "containers"))
+	case kind == "Pod":
+		c.containers(l, t.get("spec", "containers"))
+	case t.get("apiVersion") != nil && kind != "":
+		return // another resource, such as a Service beside the connector
+	case t.get("services") != nil:
+		c.compose(l, t.get("services"))
+	case t.get("connectorConfiguration") != nil: // Amazon's MSK Connect
+		c.fields(l, t.get("connectorConfiguration"))
+	case t.get("config") != nil:
+		if name := t.get("name"); name != nil {
+			c.option(l, "name", name)
+		}
+		if t.get("config").kind != mapping {
+			c.problems = append(c.problems, &Problem{file: l.name, Key: "config", Reason: "must be an object of options"})
+			return
+		}
+		c.fields(l, t.get("config"))
+	case expanded(t):
+		var all []*tree
+		for _, f := range t.fields {
+			all = append(all, f.value.get("info"))
+		}
+		c.several(l, all)
+	default:
+		c.fields(l, t)
+	}
+}
+
+// expanded reports whether a document is the answer of GET /connectors?expand=info.
+func expanded(t *tree) bool {
+	return len(t.fields) > 0 && !slices.ContainsFunc(t.fields, func(f field) bool { return f.value.get("info", "config") == nil })
+}
+
+// isConnector reports whether a document is a connector, in one of its forms.
+func isConnector(t *tree) bool {
+	return t.is("kind") == "KafkaConnector" || t.get("kind") == nil && (t.get("config") != nil || t.get("connector.class") != nil || t.get("connectorConfiguration") != nil)
+}
+
+// several takes the only connector of a list, or the only one with an outbox event router.
+func (c *conversion) several(l *layer, all []*tree) {
+	var names []string
+	var routers, rest []*tree
+	for _, t := range all {
+		if t.kind != mapping {
+			continue
+		}
+		if !isConnector(t) {
+			rest = append(rest, t)
+			continue
+		}
+		names = append(names, t.is("name")+t.is("metadata", "name"))
+		if routes(t) {
+			routers = append(routers, t)
+		}
+	}
+	switch {
+	case len(routers) == 1:
+		c.document(l, routers[0])
+	case len(routers) > 1 || len(names) > 0:
+		c.form(l, fmt.Sprintf("it holds %d connectors, %s, of which %d have an outbox event router: give one of them in a file of its own", len(names), strings.Join(names, ", "), len(routers)))
+	}
+	for _, t := range rest {
+		c.document(l, t)
+	}
+}
+
+// routes reports whether an outbox event router stands somewhere in a connector.
+func routes(t *tree) bool {
+	if t.kind == scalar {
+		return strings.HasSuffix(t.text, "EventRouter")
+	}
+	return slices.ContainsFunc(t.items, routes) || slices.ContainsFunc(t.fields, func(f field) bool { return routes(f.value) })
+}
+
+// strimzi reads a KafkaConnector.
+func (c *conversion) strimzi(l *layer, t *tree) {
+	for key, path := range map[string][]string{"name": {"metadata", "name"}, "connector.class": {"spec", "class"}, "tasks.max": {"spec", "tasksMax"}} {
+		if value := t.get(path...); value != nil {
+			c.option(l, key, value)
+		}
+	}
+	if config := t.get("spec", "config"); config != nil {
+		c.fields(l, config)
+	}
+	for _, s := range l.settings {
+		switch s.raw { // booleans of the YAML that Kubernetes reads
+		case "yes", "on", "Yes", "On", "YES", "ON":
+			s.raw = "true"
+		case "no", "off", "No", "Off", "NO", "OFF":
+			s.raw = "false"
+		}
+	}
+}
+
+// worker reads a KafkaConnect, which is the worker of connectors.
+func (c *conversion) worker(l *layer, t *tree) {
+	own := &layer{name: l.name}
+	c.layers = append(c.layers, own)
+	if servers := t.get("spec", "bootstrapServers"); servers != nil {
+		c.option(own, "bootstrap.servers", servers)
+	}
+	if config := t.get("spec", "config"); config != nil {
+		c.fields(own, config)
+	}
+	for _, key := range []string{"tls", "authentication"} {
+		c.unreadPart(own, "spec."+key, t.get("spec", key), "write it as producer.security.protocol, producer.sasl.* and producer.ssl.* into spec.config")
+	}
+}
+
+// unreadPart tells a part that matters and is not read.
+func (c *conversion) unreadPart(l *layer, key string, part *tree, fix string) {
+	if part != nil && part.kind != null {
+		c.problems = append(c.problems, &Problem{file: l.name, line: part.line, Key: key, Reason: "is not read: " + fix})
+	}
+}
+
+// operator reads the resource of Debezium's operator.
+func (c *conversion) operator(l *layer, spec *tree) {
+	prefixed := func(prefix string, t *tree) {
+		if t == nil {
+			return
+		}
+		for _, f := range t.fields {
+			c.option(l, prefix+f.key, f.value)
+		}
+	}
+	one := func(key string, path ...string) {
+		if value := spec.get(path...); value != nil {
+			c.option(l, serverPrefix+key, value)
+		}
+	}
+	one("source.connector.class", "source", "class")
+	prefixed(serverPrefix+"source.", spec.get("source", "config"))
+	one("sink.type", "sink", "type")
+	prefixed(serverPrefix+"sink."+spec.is("sink", "type")+".", spec.get("sink", "config"))
+	for _, part := range []string{"key", "value", "header"} {
+		one("format."+part, "format", part, "type")
+		prefixed(serverPrefix+"format."+part+".", spec.get("format", part, "config"))
+	}
+	var names []string
+	if chain := spec.get("transforms"); chain != nil {
+		for i, transform := range chain.items {
+			name := fmt.Sprintf("t%d", i)
+			names = append(names, name)
+			prefix := serverPrefix + "transforms." + name + "."
+			for _, key := range []string{"type", "predicate", "negate"} {
+				if value := transform.get(key); value != nil {
+					c.option(l, prefix+key, value)
+				}
+			}
+			prefixed(prefix, transform.get("config"))
+		}
+	}
+	if len(names) > 0 {
+		c.option(l, serverPrefix+"transforms", &tree{text: strings.Join(names, ",")})
+	}
+	if predicates := spec.get("predicates"); predicates != nil {
+		c.option(l, serverPrefix+"predicates", &tree{text: "of the resource"})
+	}
+	prefixed("quarkus.", spec.get("quarkus", "config"))
+	c.unreadPart(l, "spec.runtime.environment", spec.get("runtime", "environment"), "give the variables in a .env file beside this one")
+}
+
+// configMap reads the files of a ConfigMap, each in its own form.
+func (c *conversion) configMap(l *layer, t *tree) {
+	for _, part := range []string{"data", "stringData"} {
+		files := t.get(part)
+		if files != nil && t.is("kind") == "Secret" && part == "data" {
+			c.unreadPart(l, "data", files, "it is in base64: give what it holds in a file")
+			continue
+		}
+		if files == nil {
+			continue
+		}
+		var given []*setting
+		for _, f := range files.fields {
+			switch {
+			case f.value.kind != scalar:
+			case variable.MatchString(f.key), strings.HasPrefix(f.key, serverPrefix):
+				given = append(given, &setting{key: f.key, raw: f.value.text, file: l.name, line: f.value.line})
+			case strings.ContainsAny(f.value.text, "=:{"):
+				c.read(File{Name: f.key, Data: []byte(f.value.text)})
+			}
+		}
+		c.environ(l, given)
+	}
+}
+
+// compose reads the environment of the services that are Debezium's.
+func (c *conversion) compose(l *layer, services *tree) {
+	for _, service := range services.fields {
+		var given []*setting
+		add := func(key string, value *tree) {
+			s := &setting{key: key, file: l.name, line: value.line, raw: "${" + key + "}"} // without a value, that of whoever starts it
+			if value.kind == scalar {
+				s.raw = interpolate.ReplaceAllStringFunc(value.text, func(ref string) string { return c.ofCompose(s, ref) })
+			}
+			given = append(given, s)
+		}
+		if environ := service.value.get("environment"); environ != nil {
+			for _, f := range environ.fields {
+				add(f.key, f.value)
+			}
+			for _, item := range environ.items {
+				key, value, ok := strings.Cut(item.text, "=")
+				t := &tree{text: value, line: item.line}
+				if !ok {
+					t.kind = null
+				}
+				add(key, t)
+			}
+		}
+		if image := service.value.is("image"); serves(given) || works(given) || strings.Contains(image, "debezium") {
+			c.unreadPart(l, "services."+service.key+".env_file", service.value.get("env_file"), "give that file beside this one")
+			c.environ(l, given)
+		}
+	}
+}
+
+// ofCompose writes a reference of compose as Debezium Server has it.
+func (c *conversion) ofCompose(s *setting, ref string) string {
+	m := interpolate.FindStringSubmatch(ref)
+	switch name := m[1] + m[2]; {
+	case ref == "$$":
+		return "$"
+	case strings.HasSuffix(m[3], "+"):
+		c.problems = append(c.problems, &Problem{file: s.file, line: s.line, Key: s.key, Reason: ref + " is not read: write the value"})
+		return ref
+	case strings.HasSuffix(m[3], "-"):
+		return "${" + name + ":" + m[4] + "}"
+	default:
+		return "${" + name + "}"
+	}
+}
+
+// containers reads the environment of the containers of Kubernetes that are Debezium's.
+func (c *conversion) containers(l *layer, all *tree) {
+	if all == nil {
+		return
+	}
+	for _, container := range all.items {
+		var given []*setting
+		if environ := container.get("env"); environ != nil {
+			for _, item := range environ.items {
+				s := &setting{key: item.is("name"), file: l.name, line: item.line}
+				s.raw = dependent.ReplaceAllStringFunc(item.is("value"), func(ref string) string {
+					if ref == "$$" {
+						return "$"
+					}
+					return "${" + ref[2:len(ref)-1] + "}"
+				})
+				if item.get("valueFrom") != nil {
+					s.raw = "${" + s.key + "}" // from a secret, say
+				}
+				given = append(given, s)
+			}
+		}
+		if serves(given) || works(given) || strings.Contains(container.is("image"), "debezium") {
+			c.unreadPart(l, "envFrom", container.get("envFrom"), "give what it names in a file beside this one")
+			c.environ(l, given)
+		}
+	}
+}
+
+// serves reports whether variables are those of a Debezium Server, and works whether they are those of a worker of Kafka Connect.
+func serves(given []*setting) bool {
+	return slices.ContainsFunc(given, func(s *setting) bool {
+		return optionVariable.MatchString(s.key) || strings.HasPrefix(s.key, serverPrefix)
+	})
+}
+
+func works(given []*setting) bool {
+	return slices.ContainsFunc(given, func(s *setting) bool {
+		return strings.HasPrefix(s.key, "CONNECT_") || s.key == "CONFIG_STORAGE_TOPIC" || s.key == "KEY_CONVERTER" || s.key == "VALUE_CONVERTER"
+	})
+}
+
+// environ takes the variables of one process: options of Debezium Server, or of a worker of Kafka Connect. All others may be referred to.
+func (c *conversion) environ(l *layer, given []*setting) {
+	if serves(given) && c.variables.serve() {
+		c.form(l, "it has the variables of a second Debezium Server: give those of one")
+		return
+	}
+	if works(given) {
+		c.environWorker(l, given)
+		return
+	}
+	for _, s := range given {
+		if strings.HasPrefix(s.key, serverPrefix) {
+			l.settings = append(l.settings, s)
+		} else {
+			c.variables.give(s)
+		}
+	}
+}
+
+func (c *conversion) environWorker(l *layer, given []*setting) {
+	if c.worked {
+		c.form(l, "it has the variables of a second worker of Kafka Connect: give those of one")
+		return
+	}
+	c.worked = true
+	own := &layer{name: l.name}
+	for _, s := range given {
+		option, ours := strings.CutPrefix(s.key, "CONNECT_")
+		if !ours && !slices.Contains([]string{"BOOTSTRAP_SERVERS", "KEY_CONVERTER", "VALUE_CONVERTER", "GROUP_ID", "CONFIG_STORAGE_TOPIC", "OFFSET_STORAGE_TOPIC", "STATUS_STORAGE_TOPIC"}, option) {
+			continue // what it is for, a connector cannot refer to
+		}
+		// A reference stays one to the environment, in the words of Kafka Connect. A default decides now.
+		raw := expression.ReplaceAllStringFunc(s.raw, func(ref string) string {
+			name, byDefault, has := strings.Cut(strings.Trim(ref, "${}"), ":")
+			if value, set := c.variables.get(name); set {
+				return value
+			} else if has {
+				return byDefault
+			}
+			return "${env:" + name + "}"
+		})
+		own.settings = append(own.settings, &setting{key: strings.ToLower(strings.ReplaceAll(option, "_", ".")), raw: raw, file: s.file, line: s.line})
+	}
+	c.layers = append(c.layers, own)
+}
+
+// fields reads options that stand side by side.
+func (c *conversion) fields(l *layer, t *tree) {
+	for _, f := range t.fields {
+		c.option(l, f.key, f.value)
+	}
+}
+
+func (c *conversion) option(l *layer, key string, value *tree) {
+	switch value.kind {
+	case mapping, sequence:
+		c.problems = append(c.problems, &Problem{file: l.name, line: value.line, Key: key, Reason: "must be a text, a number or a boolean"})
+		return
+	case null:
+		return
+	}
+	l.settings = append(l.settings, &setting{key: key, raw: strings.TrimSpace(value.text), file: l.name, line: value.line})
+}

@@ -1,0 +1,257 @@
+package debezium_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/internal/debezium"
+)
+
+// withoutTitle is a result without the line that names the files, and without what is only left out.
+func withoutTitle(yaml []byte) string {
+	_, text, _ := strings.Cut(string(yaml), "\n")
+	text, _, _ = strings.Cut(text, "\n# Left out")
+	return strings.TrimSpace(text)
+}
+
+// indent writes a text deeper.
+func indent(text string, depth int) string {
+	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+strings.Repeat(" ", depth))
+}
+
+// yamlOf writes the options of the connector as a mapping of YAML, but for those that are left out.
+func yamlOf(t *testing.T, depth int, without ...string) string {
+	t.Helper()
+	var whole struct{ Config map[string]any }
+	if err := json.Unmarshal([]byte(text(t, "connector.json")), &whole); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for key, value := range whole.Config {
+		if strings.Contains(" "+strings.Join(without, " ")+" ", " "+key+" ") {
+			continue
+		}
+		fmt.Fprintf(&b, "%s%s: %q\n", strings.Repeat(" ", depth), key, fmt.Sprint(value))
+	}
+	return b.String()
+}
+
+// TestImportForms: a connector and its worker say the same in whatever form they are written down.
+func TestImportForms(t *testing.T) {
+	t.Parallel()
+	connector, worker := text(t, "connector.json"), text(t, "worker.properties")
+	want, err := debezium.Import(files(t, "worker.properties", "connector.json"), environment(), nil, bytea)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := connector[strings.Index(connector, `"config": `)+len(`"config": `) : strings.LastIndex(connector, "}")]
+	const other = `{"name": "files", "config": {"connector.class": "FileStreamSource"}}`
+	strimzi := "# the outbox\napiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaConnector\nmetadata:\n  name: outbox-connector\n  labels: {strimzi.io/cluster: c}\nspec:\n  class: io.debezium.connector.postgresql.PostgresConnector\n" +
+		"  tasksMax: 1\n  config:\n" + yamlOf(t, 4, "connector.class", "tasks.max")
+	cluster := "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaConnect\nmetadata: {name: c}\nspec:\n  bootstrapServers: kafka-1:9092\n  config:\n    group.id: connect\n    key.converter: org.apache.kafka.connect.storage.StringConverter\n" +
+		"    value.converter: org.apache.kafka.connect.json.JsonConverter\n    producer.compression.type: zstd\n"
+	for name, c := range map[string][]string{
+		"with a BOM":              {worker, "\uFEFF" + connector},
+		"with comments":           {worker, "// the outbox\n# of orders\n/* and\nmore */\n" + connector},
+		"a list of one":           {worker, "[" + connector + "]"},
+		"a list of several":       {worker, "[" + other + ", " + connector + "]"},
+		"expand=info":             {worker, `{"files": {"info": ` + other + `, "status": {}}, "outbox-connector": {"info": ` + connector + `, "status": {"name": "outbox-connector"}}}`},
+		"a script":                {worker, "#!/bin/sh\nset -e\ncurl -sS -X POST http://localhost:8083/connectors \\\n  -H 'Content-Type: application/json' -d '" + connector + "'\n"},
+		"MSK":                     {worker, `{"connectorName": "x", "connectorConfiguration": ` + strings.Replace(options, "{", `{"name": "outbox-connector",`, 1) + `, "capacity": {}}`},
+		"Strimzi":                 {worker, strimzi},
+		"Strimzi with its worker": {strimzi + "---\n" + cluster},
+		"a list of Kubernetes":    {"apiVersion: v1\nkind: List\nitems:\n  - " + indent(strimzi[strings.Index(strimzi, "apiVersion"):], 4) + "\n  - " + indent(cluster, 4)},
+		"YAML":                    {worker, "name: outbox-connector\nconfig:\n" + yamlOf(t, 2)},
+		"YAML with an anchor":     {worker, "base: &base\n  tasks.max: 1\nname: outbox-connector\nconfig:\n  <<: *base\n" + yamlOf(t, 2, "tasks.max")},
+		"a ConfigMap":             {worker, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  outbox.json: |\n    " + indent(connector, 4) + "\n"},
+		"a worker in a compose file": {"services:\n  db: {image: postgres, environment: {POSTGRES_PASSWORD: x}}\n  connect:\n    image: quay.io/debezium/connect\n    environment:\n      - BOOTSTRAP_SERVERS=kafka-1:9092\n" +
+			"      - KEY_CONVERTER=org.apache.kafka.connect.storage.StringConverter\n      - CONNECT_PRODUCER_COMPRESSION_TYPE=zstd\n      - GROUP_ID=connect\n", connector},
+		"a worker's .env": {"CONNECT_BOOTSTRAP_SERVERS=kafka-1:9092\nCONNECT_KEY_CONVERTER=\"org.apache.kafka.connect.storage.StringConverter\"\nexport CONNECT_PRODUCER_COMPRESSION_TYPE=zstd\n", connector},
+	} {
+		var all []debezium.File
+		for i, data := range c {
+			all = append(all, debezium.File{Name: fmt.Sprintf("file%d", i), Data: []byte(data)})
+		}
+		got, err := debezium.Import(all, environment(), nil, bytea)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if withoutTitle(got) != withoutTitle(want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, withoutTitle(got), withoutTitle(want))
+		}
+	}
+}
+
+// TestImportServerForms: Debezium Server's options in its environment, and in the resource of its operator.
+func TestImportServerForms(t *testing.T) {
+	t.Parallel()
+	const properties = "debezium.sink.type=kafka\ndebezium.sink.kafka.producer.bootstrap.servers=k:9092\ndebezium.sink.kafka.producer.key.serializer=org.apache.kafka.common.serialization.StringSerializer\n" +
+		"debezium.sink.kafka.producer.value.serializer=org.apache.kafka.common.serialization.StringSerializer\n" +
+		"debezium.source.connector.class=io.debezium.connector.postgresql.PostgresConnector\ndebezium.source.database.hostname=db\ndebezium.source.database.user=u\ndebezium.source.database.password=${DB_PASSWORD}\n" +
+		"debezium.source.database.dbname=shop\ndebezium.source.topic.prefix=shop\ndebezium.source.table.include.list=public.outbox\ndebezium.source.plugin.name=pgoutput\ndebezium.format.key=simplestring\n" +
+		"debezium.format.value=simplestring\ndebezium.format.header.schemas.enable=false\ndebezium.transforms=t0\ndebezium.transforms.t0.type=io.debezium.transforms.outbox.EventRouter\n" +
+		"debezium.transforms.t0.route.topic.replacement=orders\n"
+	want, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(properties)}}, environment("DB_PASSWORD", "x"), nil, bytea)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dotenv, compose, containers strings.Builder
+	for line := range strings.Lines(properties) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		name := strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+		fmt.Fprintf(&dotenv, "%s=%s\n", name, value)
+		fmt.Fprintf(&compose, "      %s: %s\n", name, value)
+		fmt.Fprintf(&containers, "            - name: %s\n              value: %q\n", name, value)
+	}
+	const idle = "DEBEZIUM_SOURCE_OFFSET_STORAGE_FILE_FILENAME"
+	const operator = `apiVersion: debezium.io/v1alpha1
+kind: DebeziumServer
+metadata: {name: shop}
+spec:
+  version: 3.0.0.Final
+  sink:
+    type: kafka
+    config:
+      producer.bootstrap.servers: k:9092
+      producer.key.serializer: org.apache.kafka.common.serialization.StringSerializer
+      producer.value.serializer: org.apache.kafka.common.serialization.StringSerializer
+  format: {key: {type: simplestring}, value: {type: simplestring}, header: {config: {schemas.enable: false}}}
+  source:
+    class: io.debezium.connector.postgresql.PostgresConnector
+    config: {database.hostname: db, database.user: u, database.password: "${DB_PASSWORD}", database.dbname: shop, topic.prefix: shop, table.include.list: public.outbox, plugin.name: pgoutput}
+  transforms:
+    - type: io.debezium.transforms.outbox.EventRouter
+      config: {route.topic.replacement: orders}
+`
+	for name, data := range map[string]string{
+		".env":         dotenv.String() + idle + "=data/offsets.dat\n",
+		"compose.yml":  "services:\n  debezium:\n    image: quay.io/debezium/server:3.0\n    environment:\n" + compose.String() + "      " + idle + ": data/offsets.dat\n",
+		"deploy.yaml":  "apiVersion: apps/v1\nkind: Deployment\nspec:\n  template:\n    spec:\n      containers:\n        - name: debezium\n          env:\n" + containers.String() + "---\napiVersion: v1\nkind: Service\nspec: {ports: []}\n",
+		"server.yaml":  operator,
+		"config.yaml":  "apiVersion: v1\nkind: ConfigMap\ndata:\n  application.properties: |\n    " + indent(properties, 4) + "\n",
+		"profile.yaml": "apiVersion: v1\nkind: ConfigMap\ndata:\n" + strings.ReplaceAll(compose.String(), "      ", "  "),
+	} {
+		got, err := debezium.Import([]debezium.File{{Name: name, Data: []byte(data)}}, environment("DB_PASSWORD", "x"), nil, bytea)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		a, b := values(withoutTitle(got)), values(withoutTitle(want))
+		if a != b {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, a, b)
+		}
+	}
+	// A password that stands in a secret stays a reference.
+	secret := "kind: Pod\nspec:\n  containers:\n    - name: debezium\n      env:\n" + strings.ReplaceAll(containers.String(), "        ", "    ")
+	secret = strings.Replace(secret, `value: "${DB_PASSWORD}"`, "valueFrom: {secretKeyRef: {name: s, key: k}}", 1)
+	got, err := debezium.Import([]debezium.File{{Name: "pod.yaml", Data: []byte(secret)}}, environment(), nil, bytea)
+	if err != nil || !strings.Contains(string(got), "password='${DEBEZIUM_SOURCE_DATABASE_PASSWORD}'") {
+		t.Errorf("a secret: %v\n%s", err, got)
+	}
+}
+
+// values is a result without its comments, which name options or variables.
+func values(yaml string) string {
+	var b strings.Builder
+	for line := range strings.Lines(yaml) {
+		line, _, _ = strings.Cut(line, " #")
+		if line = strings.TrimRight(line, " \n"); line != "" && !strings.HasPrefix(strings.TrimSpace(line), "#") {
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String()
+}
+
+// TestImportStrangeForms: what cannot be read is named.
+func TestImportStrangeForms(t *testing.T) {
+	t.Parallel()
+	connector := text(t, "connector.json")
+	for name, c := range map[string]struct{ data, want string }{
+		"ksqlDB":         {"-- the outbox\nCREATE SOURCE CONNECTOR outbox WITH ('connector.class' = 'x');", "ksqlDB"},
+		"Terraform":      {`resource "confluent_connector" "outbox" {` + "\n}\n", "Terraform"},
+		"HTML":           {"<html></html>", "HTML"},
+		"two documents":  {"kind: KafkaConnector\nspec: {config: {transforms.o.type: io.debezium.transforms.outbox.EventRouter}}\n---\nkind: KafkaConnector\nmetadata: {name: second}\nspec: {config: {transforms.o.type: io.debezium.transforms.outbox.EventRouter}}\n", "2 connectors"},
+		"two servers":    {"services:\n  a: {environment: {DEBEZIUM_SINK_TYPE: kafka}}\n  b: {environment: {DEBEZIUM_SINK_TYPE: http}}\n", "a second Debezium Server"},
+		"an env_file":    {"services:\n  a:\n    env_file: x\n    environment: {DEBEZIUM_SINK_TYPE: kafka}\n", "env_file"},
+		"envFrom":        {"kind: Pod\nspec: {containers: [{env: [{name: DEBEZIUM_SINK_TYPE, value: kafka}], envFrom: [{secretRef: {name: s}}]}]}\n", "envFrom"},
+		"an alternative": {"services: {a: {environment: {DEBEZIUM_SINK_TYPE: \"${X:+kafka}\"}}}\n", ":+"},
+		"deep JSON":      {strings.Repeat("[", 100_000), "too large"},
+		"two outboxes":   {"[" + connector + "," + strings.Replace(connector, "outbox-connector", "second", 1) + "]", "second"},
+		"broken JSON":    {`{"name": `, "cannot be read"},
+		"more JSON":      {connector + connector, "behind its end"},
+		"a text":         {"--- just a text\n", "no options"},
+		"nested options": {`{"name": "x", "config": {"a": {"b": 1}}}`, "must be a text"},
+		"a bomb":         {"a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nconfig: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n", "too large"},
+	} {
+		_, err := debezium.Import([]debezium.File{{Name: "file", Data: []byte(c.data)}}, environment(), nil, bytea)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
+		}
+	}
+}
+
+// Variables of a compose file and of Kubernetes are what those make of them, and other processes' count for nothing.
+func TestImportVariablesOfFiles(t *testing.T) {
+	t.Parallel()
+	const compose = `services:
+  app: {environment: {BOOTSTRAP_SERVERS: "other:9092", DEBEZIUM: "x"}}
+  server:
+    image: quay.io/debezium/server
+    healthcheck: {test: ["CMD-SHELL", "curl -f http://localhost:8080/q/health || exit 1"]}
+    environment:
+      DEBEZIUM_SINK_TYPE: http
+      DEBEZIUM_SINK_HTTP_URL: "http://$HOST_NAME/x"
+      DEBEZIUM_SINK_HTTP_HEADERS_PREFIX: ""
+      DEBEZIUM_SINK_HTTP_HEADERS_ENCODE_BASE64: "false"
+      DEBEZIUM_SOURCE_CONNECTOR_CLASS: io.debezium.connector.postgresql.PostgresConnector
+      DEBEZIUM_SOURCE_DATABASE_HOSTNAME: ${DB_HOST:-db}
+      DEBEZIUM_SOURCE_DATABASE_USER: u
+      DEBEZIUM_SOURCE_DATABASE_PASSWORD: a$$b
+      DEBEZIUM_SOURCE_DATABASE_DBNAME: shop
+      DEBEZIUM_SOURCE_TOPIC_PREFIX: shop
+      DEBEZIUM_SOURCE_TABLE_INCLUDE_LIST: public.outbox
+      DEBEZIUM_SOURCE_PLUGIN_NAME: pgoutput
+      DEBEZIUM_FORMAT_KEY: simplestring
+      DEBEZIUM_FORMAT_VALUE: simplestring
+      DEBEZIUM_FORMAT_HEADER_SCHEMAS_ENABLE: "false"
+      debezium.transforms: o
+      debezium.transforms.o.type: io.debezium.transforms.outbox.EventRouter
+`
+	got, err := debezium.Import([]debezium.File{{Name: "compose.yaml", Data: []byte(compose)}}, environment(), nil, bytea)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"${HOST_NAME}", "${DB_HOST:-db}", "password=a$b"} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+}
+
+// TestReport: each option of the files is told once, with what becomes of it and without its value.
+func TestReport(t *testing.T) {
+	t.Parallel()
+	all := served(t, "debezium.source.slot.drop.on.stop=true", "debezium.transforms.outbox.table.field.payload.id=x")
+	fates := map[string]debezium.Option{}
+	for _, o := range debezium.Report(all, environment("PGPASSWORD", "hunter2", "KAFKA_PASSWORD", "hunter3"), nil, bytea) {
+		if _, twice := fates[o.Key]; twice {
+			t.Errorf("%s is told twice", o.Key)
+		}
+		if o.How == "" || strings.Contains(o.How, "hunter") {
+			t.Errorf("%+v", o)
+		}
+		fates[o.Key] = o
+	}
+	for line := range strings.Lines(string(all[0].Data)) {
+		if key, _, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, " ") && fates[key].Fate == "" {
+			t.Errorf("%s is not told", key)
+		}
+	}
+	for key, want := range map[string]debezium.Fate{"debezium.source.slot.drop.on.stop": debezium.Refused, "debezium.transforms.outbox.table.field.payload.id": debezium.NoEffect,
+		"debezium.source.snapshot.mode": debezium.NoEffect, "debezium.sink.kafka.producer.compression.type": debezium.Kept, "debezium.source.database.hostname": debezium.Kept} {
+		if fates[key].Fate != want {
+			t.Errorf("%s: %+v, want %s", key, fates[key], want)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package debezium
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Fate is what becomes of an option of Debezium.
+type Fate string
+
+// Fates.
+const (
+	Kept     Fate = "kept"
+	NoEffect Fate = "no effect"
+	Refused  Fate = "refused"
+)
+
+// An Option is an option that a file or the environment has, and what becomes of it. How names keys of tailbox.yaml, or says why. Its value is not told: it may be secret.
+type Option struct {
+	Key  string
+	Fate Fate
+	How  string
+}
+
+// Report returns what becomes of each option, in the order of the files, and last what is missing. See Import.
+func Report(files []File, env func(string) (string, bool), names []string, describe Describe) []Option {
+	c := converted(files, env, names, describe)
+	var all []Option
+	told := map[string]bool{}
+	tell := func(key string) {
+		if told[key] {
+			return
+		}
+		told[key] = true
+		o := Option{Key: key, Fate: Kept, How: strings.Join(c.out.made[key], ", ")}
+		if why, ok := c.out.idle[key]; ok {
+			o.Fate, o.How = NoEffect, why
+		}
+		if i := slices.IndexFunc(c.problems, func(p *Problem) bool { return p.Key == key }); i >= 0 {
+			o.Fate, o.How = Refused, c.problems[i].Reason
+		}
+		if o.Fate == Kept && o.How == "" {
+			o.How = "it decides others"
+		}
+		all = append(all, o)
+	}
+	for _, l := range c.layers {
+		for _, s := range l.settings {
+			tell(s.key)
+		}
+	}
+	var variables []string
+	for _, s := range c.settings {
+		if strings.HasPrefix(s.key, "$") {
+			variables = append(variables, s.key)
+		}
+	}
+	for key := range c.out.idle {
+		variables = append(variables, key)
+	}
+	slices.Sort(variables)
+	for _, key := range variables {
+		tell(key)
+	}
+	for _, p := range c.problems {
+		tell(p.Key)
+	}
+	return all
+}
