@@ -45,9 +45,6 @@ type chooser struct {
 func Of(t *report.Table) *Proposal {
 	c := &chooser{t: t, used: map[string]bool{}, by: map[string]*report.Column{}}
 	c.Table, c.Shape = Qualified(t.Schema, t.Name), "tailbox"
-	if c.debezium() {
-		return &c.Proposal
-	}
 	c.chooseID()
 	for _, r := range roles() {
 		if found := c.find(strings.Fields(r.names), r.classes, r.fits); found != nil && c.by[r.key] == nil {
@@ -56,22 +53,26 @@ func Of(t *report.Table) *Proposal {
 		}
 	}
 	c.chooseGroup()
-	c.list()
+	if c.debezium() {
+		c.Shape = "debezium"
+	} else {
+		c.list()
+	}
 	c.settle()
 	c.ask()
 	return &c.Proposal
 }
 
-// debezium recognises the table of Debezium's event router.
+// debezium reports whether it is the table of Debezium's event router as it is made for that, with nothing that tells what was delivered.
 func (c *chooser) debezium() bool {
-	for _, name := range []string{"id", "aggregatetype", "aggregateid", "payload"} {
-		if !slices.ContainsFunc(c.t.Columns, func(column report.Column) bool { return column.Name == name }) {
+	for key, name := range map[string]string{"id": "id", "payload": "payload"} {
+		if found := c.by[key]; found == nil || found.Name != name {
 			return false
 		}
 	}
-	c.Shape = "debezium"
-	c.Rest = []Setting{{"on_delivered", "delete", "the row is deleted once it is delivered"}}
-	c.question("tailbox deletes a row once it is delivered. If rows have to stay, write on_delivered: keep.")
+	if c.column("aggregatetype") == nil || c.column("aggregateid") == nil || c.by["status"] != nil || c.by["delivered_at"] != nil || c.telltale() != nil {
+		return false
+	}
 	c.question("Debezium's options table.field.event.* and table.fields.additional.placement are not in the table: if you have the connector's configuration, use tailbox import debezium.")
 	return true
 }
@@ -115,26 +116,33 @@ func (c *chooser) single() (all []*report.Column) {
 const idNames = "messageid eventid eventidentifier messageuuid eventuuid uuid msgid id outboxid"
 
 func (c *chooser) chooseID() {
-	all := c.single()
+	classes := []report.Class{report.UUID, report.Text, report.Number, report.Binary}
+	all := slices.DeleteFunc(c.single(), func(column *report.Column) bool { return !column.NotNull || !slices.Contains(classes, column.Class) })
+	named := c.find(strings.Fields(idNames), classes, nil)
 	if len(all) == 0 {
-		found := c.find(strings.Fields(idNames), []report.Class{report.UUID, report.Text, report.Number, report.Binary}, nil)
-		if found == nil {
+		if named == nil {
 			c.question("No column alone identifies a row. Give the table a primary key of one column, and name it as id.")
 			return
 		}
-		c.by["id"], c.used[found.Name] = found, true
-		c.question("%s has no unique index, so that each delivered row costs a look at the whole table. Create a UNIQUE INDEX on it. If its values can occur twice, name another column.",
-			found.Name)
+		c.by["id"], c.used[named.Name] = named, true
+		if slices.ContainsFunc(c.t.Unique, func(columns []string) bool { return columns[0] == named.Name }) {
+			c.question("No two rows may have the same %s, and none NULL. Are they unique alone?", named.Name)
+		} else {
+			c.question("%s has no index of its own, so that each delivered row costs a look at the whole table. Create one, unique if possible. No two rows may have the same %s, and none NULL.", named.Name, named.Name)
+		}
 		return
 	}
 	id := all[0]
 	for _, other := range all[1:] {
-		if id.Numbered && other.NotNull && among(idNames, other.Name) {
+		if id.Numbered && among(idNames, other.Name) {
 			id = other // what consumers can recognise
 		}
 	}
+	if !c.t.Primary && !among(idNames, id.Name) {
+		c.question("%s is unique. Does it identify a message? If not, name another column as id.", id.Name)
+	}
 	c.by["id"], c.used[id.Name] = id, true
-	if id.Numbered && !slices.ContainsFunc(all, func(o *report.Column) bool { return o != id }) {
+	if id.Numbered && len(all) == 1 {
 		if other := c.find(strings.Fields("messageid eventid messageuuid eventuuid uuid"), []report.Class{report.UUID, report.Text}, nil); other != nil {
 			c.question("Consumers see %s as the id of a message. If they should see %s, create a unique index on it and write id: %s.", id.Name, other.Name, quoted(other.Name))
 		}
@@ -168,6 +176,15 @@ func (c *chooser) chooseGroup() {
 		return
 	}
 	c.by["key"] = key
+	if topic := c.by["topic"]; len(c.group) == 0 && topic != nil {
+		c.group = []*report.Column{topic, key}
+		c.question("Messages with the same %s and %s keep their order. If others belong together, name what they have in common as group, or null for no order.", topic.Name, key.Name)
+	}
+	if topic := c.column("aggregatetype"); topic != nil && c.by["topic"] == nil {
+		c.by["topic"] = topic
+	} else if len(c.group) == 2 && c.by["topic"] == nil {
+		c.question("No column names the topic, so it is the type. If topics go by %s, write topic: %s.", c.group[0].Name, quoted(c.group[0].Name))
+	}
 }
 
 // list writes the columns down. A column of the table that the shape would take for something else is taken away from it.
@@ -178,6 +195,8 @@ func (c *chooser) list() {
 		switch field := shape.Columns.Field(key); {
 		case key == "group":
 			c.listGroup(shape.Columns.Group)
+		case key == "payload" && found != nil && plain(found.Name) != "payload" && c.otherBody() != nil:
+			c.Columns = append(c.Columns, Setting{key, `"` + Unknown + `"`, "perhaps " + found.Name + ": see the questions"})
 		case found != nil:
 			c.Columns = append(c.Columns, Setting{key, quoted(found.Name), describe(key, found)})
 		case key == "id" || key == "payload":
@@ -227,8 +246,35 @@ func describe(key string, c *report.Column) string {
 	return text
 }
 
+// otherBody is a second column that may be the body of a message; nil if there is none.
+func (c *chooser) otherBody() *report.Column {
+	if c.by["payload"] == nil {
+		return nil
+	}
+	return c.find(strings.Fields("payload body content data eventdata messagebody args json"), []report.Class{report.JSON, report.Binary}, nil)
+}
+
+// unusedTime is a column whose name sounds as if messages waited for it; nil if there is none.
+func (c *chooser) unusedTime() *report.Column {
+	for i := range c.t.Columns {
+		column := &c.t.Columns[i]
+		name := plain(column.Name)
+		if !c.used[column.Name] && c.by["available_at"] == nil && (column.Class == report.Number || column.Class == report.Time || column.Class == report.LocalTime) &&
+			slices.ContainsFunc([]string{"until", "after", "due", "schedul", "available", "sendat"}, func(part string) bool { return strings.Contains(name, part) }) && !strings.Contains(name, "lock") {
+			return column
+		}
+	}
+	return nil
+}
+
 // ask lists what the columns that were chosen leave open.
 func (c *chooser) ask() {
+	if other := c.otherBody(); other != nil {
+		c.question("Both %s and %s may be the body of a message. tailbox takes %s; name the other one as payload if that is it.", c.by["payload"].Name, other.Name, c.by["payload"].Name)
+	}
+	if wait := c.unusedTime(); wait != nil {
+		c.question("Does %s tell when a message may be sent at the earliest? tailbox does not look at it. If so, write available_at: %s; its type must be a time.", wait.Name, quoted(wait.Name))
+	}
 	if c.by["payload"] == nil {
 		c.question("No column looks like the body of a message. Name it as payload. If a row refers to a message in another table, configure that table instead.")
 	}

@@ -24,18 +24,19 @@ func roles() []role {
 	return []role{
 		{"status", "status state statusname processingstate messagestatus eventstatus deliverystatus outboxstatus publishstatus", []report.Class{report.Text, report.Number, report.Other}, hasWords},
 		{"payload", "payload body content data eventdata eventpayload messagebody messagepayload eventbody eventjson serializedevent serializedmessage messagedata invocation " +
-			"json message event value args", []report.Class{report.JSON, report.Binary, report.Text}, isBody},
+			"json message event value args eventproperties", []report.Class{report.JSON, report.Binary, report.Text}, isBody},
 		{"headers", "headers messageheaders headerbag metadata metadatajson attributes properties context", []report.Class{report.JSON, report.Text}, isObject},
-		{"type", "eventtype messagetype payloadtype type kind eventname messagename jobtype recordtype classname category name", []report.Class{report.Text}, nil},
-		{"topic", "topic topicname destination destinationaddress channel exchange subject routingkey", []report.Class{report.Text}, nil},
-		{"delivered_at", "deliveredat sentat processedat publishedat dispatchedat completedat completiondate finishedat finalizedat dispatched processed published sent processedtime processedon senton publishedon",
+		{"type", "eventtype messagetype payloadtype type kind eventname messagename typename eventclass jobtype jobclass recordtype classname class worker category name", []report.Class{report.Text}, nil},
+		{"topic", "topic topicname destination destinationaddress channel exchange subject routingkey", []report.Class{report.Text}, isName},
+		{"delivered_at", "deliveredat sentat processedat publishedat dispatchedat completedat completiondate finishedat finalizedat dispatched processed published sent processedtime processedon senton publishedon " +
+			"processedonutc processedatutc processeddate processeddateutc publishedonutc publishedatutc publisheddate sentonutc sentatutc sentdate completedon dispatchedon handledat ackedat",
 			times, mayBeEmpty},
 		{"failures", "failures failurecount failedattempts retrycount retries retry errorcount", []report.Class{report.Number}, nil},
 		{"attempts", "attempts attempt attemptcount tries deliveryattempts timesattempted completionattempts sendattempts readct", []report.Class{report.Number}, nil},
 		{"last_attempt_at", "lastattemptat lastattempttime lastattempt attemptedat lastretryat lasttriedat", times, nil},
 		{"next_attempt_at", "nextattemptat nextattempttime nextretryat retryat retryafter", times, nil},
 		{"last_error", "lasterror lasterrormessage errormessage error failurereason exception", []report.Class{report.Text}, nil},
-		{"available_at", "availableat availablefrom availableafter scheduledfor scheduledat deliverafter processafter notbefore visibleat visibleafter sendafter delayeduntil runat vt",
+		{"available_at", "availableat availablefrom availableafter sendat executeat deliverat startafter scheduledfor scheduledat deliverafter processafter notbefore visibleat visibleafter sendafter delayeduntil runat vt",
 			times, nil},
 		{"created_at", "createdat created createdon createddate creationdate createtime insertedat occurredat occurredon occurredonutc timestamp added dateadded enqueuedat enqueuetime publicationdate",
 			times, nil},
@@ -52,7 +53,7 @@ func roles() []role {
 // groupNames name columns that say which messages have to stay in order. The first group is made of two.
 func groupNames() [][]string {
 	groups := [][]string{{"aggregatetype", "aggregateid"}}
-	for name := range strings.FieldsSeq("messagegroup messagegroupid groupid groupkey orderingkey partitionkey aggregateid aggregateidentifier aggregaterootid streamid recordkey entityid shardkey") {
+	for name := range strings.FieldsSeq("messagegroup messagegroupid groupid groupkey orderingkey partitionkey aggregateid aggregateidentifier aggregaterootid streamid streamname persistenceid aggregateuuid eventkey recordkey entityid shardkey") {
 		groups = append(groups, []string{name})
 	}
 	return groups
@@ -74,6 +75,11 @@ func isBody(c *report.Column) bool {
 		return true
 	}
 	return len(c.Sample) > 0 && !slices.ContainsFunc(c.Sample, func(text string) bool { return !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") })
+}
+
+// isName reports whether a column may hold names of topics: a subject may be that of a mail.
+func isName(c *report.Column) bool {
+	return (plain(c.Name) != "subject" || len(c.Sample) > 0) && !slices.ContainsFunc(c.Sample, func(text string) bool { return strings.ContainsAny(text, " \n") })
 }
 
 // isObject reports whether a column may hold JSON objects.

@@ -17,30 +17,74 @@ func (c *chooser) settle() {
 	switch {
 	case status != nil:
 		c.words(status)
+		return
 	case number != nil && at == nil:
 		c.number(number)
 		return
 	case at != nil:
 		c.rest("on_delivered", "mark", at.Name+" is set once the message is delivered")
 		c.question("A row whose %s is NULL counts as pending, and tailbox sets it to the time of the delivery. If the program before set it earlier, such as when it took the row, write delivered_at: null.", at.Name)
-	case flag != nil:
+	case flag != nil && c.updates():
 		c.rest("on_delivered", "keep", "no column can hold the states of a row: the feedback sets "+flag.Name)
 		c.question("A boolean cannot tell tailbox which rows are delivered. So after a lost slot tailbox stops and asks. A status column of text, or a time that is NULL until the delivery, does more.")
-	case journal(c.t.Name) && c.by["attempts"] == nil && c.by["failures"] == nil:
+	case c.telltale() != nil:
+		c.rest("on_delivered", `"`+Unknown+`"`, "see the questions")
+		c.question("%s, of type %s, seems to tell what is delivered, but tailbox cannot use it. Write on_delivered: delete if a row may go once it is delivered; or keep, with a feedback statement that sets %s.",
+			c.telltale().Name, c.telltale().Type, c.telltale().Name)
+	case journal(c.t) && c.by["attempts"] == nil && c.by["failures"] == nil:
 		c.rest("on_delivered", "keep", "nothing in a row tells that it is delivered, and the table looks like one that keeps its rows")
 		c.question("tailbox leaves the rows as they are. If a row may go once it is delivered, write on_delivered: delete.")
 	default:
 		c.rest("on_delivered", "delete", "nothing in a row tells that it is delivered")
 		c.question("tailbox deletes a row once it is delivered. If rows have to stay, write on_delivered: keep.")
 	}
-	if status == nil && at == nil && c.t.Rows > 0 {
-		c.question("The table has rows, and nothing tells which of them were delivered. Under source write start: pending to deliver them, or start: now to leave them out.")
+	if at == nil && c.t.Rows > 0 {
+		c.question("The table has rows, and nothing tells tailbox which of them were delivered. Let the program before deliver them to the end, and write start: now under source. With start: pending tailbox delivers all of them.")
 	}
-	if flag != nil && status == nil {
+	if flag != nil && c.updates() {
 		c.Feedback = append(c.Feedback, Setting{"delivered", c.update(flag, "true"), "as the program before did"})
 	}
-	if died := c.find(strings.Fields("abandonedat failedat deadat discardedat"), []report.Class{report.Time, report.LocalTime}, nil); died != nil && !died.NotNull && status == nil {
+	died := c.find(strings.Fields("abandonedat failedat deadat discardedat expiredat cancelledat canceledat deletedat"), []report.Class{report.Time, report.LocalTime}, func(d *report.Column) bool { return !d.NotNull })
+	if died == nil {
+		return
+	}
+	if c.updates() {
 		c.Feedback = append(c.Feedback, Setting{"dead", c.update(died, "now()"), "so that the row shows that it is given up"})
+	}
+	c.question("Rows whose %s is set count as pending if nothing else says that they are delivered: tailbox would deliver what was given up. Delete such rows before, or set %s.", died.Name,
+		map[bool]string{true: "their delivered_at", false: "start: now under source"}[at != nil])
+	if at != nil && len(died.Sample) > 0 {
+		c.unknown("delivered_at", "perhaps "+at.Name+": there are rows that were given up, see the questions")
+	}
+}
+
+// updates reports whether a statement can find the row of a message by its id: an id of bytes is another text there.
+func (c *chooser) updates() bool {
+	id := c.by["id"]
+	return id != nil && !(c.t.Quote == "`" && id.Class == report.UUID) && id.Class != report.Binary
+}
+
+// telltale is a column that is not used, and whose name sounds as if it told what is delivered; nil if there is none.
+func (c *chooser) telltale() *report.Column {
+	for i := range c.t.Columns {
+		column := &c.t.Columns[i]
+		name := plain(column.Name)
+		if !c.used[column.Name] && column.Class != report.JSON && column.Class != report.UUID && slices.ContainsFunc([]string{"processed", "published", "sent", "dispatched", "delivered", "completed", "handled"},
+			func(part string) bool {
+				return strings.HasPrefix(name, part) || strings.HasPrefix(name, "is"+part) || strings.HasSuffix(name, part)
+			}) {
+			return column
+		}
+	}
+	return nil
+}
+
+// unknown puts ??? in the place of a column.
+func (c *chooser) unknown(key, why string) {
+	for i := range c.Columns {
+		if c.Columns[i].Key == key {
+			c.Columns[i].Value, c.Columns[i].Why = `"`+Unknown+`"`, why
+		}
 	}
 }
 
@@ -48,7 +92,7 @@ const flagNames = "processed sent published dispatched delivered done completed 
 
 // isBit reports whether a column of numbers holds 0 and 1 alone. MySQL's booleans are such numbers.
 func isBit(c *report.Column) bool {
-	return len(c.Values) > 0 && !slices.ContainsFunc(c.Values, func(v report.Value) bool { return v.Text != "0" && v.Text != "1" }) || len(c.Values) == 0 && c.Default == "0"
+	return len(c.Values) > 0 && !slices.ContainsFunc(c.Values, func(v report.Value) bool { return v.Text != "0" && v.Text != "1" }) || len(c.Sample) == 0 && c.Default == "0"
 }
 
 // number takes a column of 0 and 1 for the status.
@@ -77,10 +121,12 @@ func (c *chooser) update(column *report.Column, value string) string {
 	return fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s = :id", table, c.t.Quoted(column.Name), value, c.t.Quoted(id.Name))
 }
 
-// journal reports whether a table keeps its rows by its name.
-func journal(name string) bool {
-	name = plain(name)
-	return strings.Contains(name, "event") && !strings.Contains(name, "outbox") || strings.Contains(name, "journal") || strings.Contains(name, "log")
+// journal reports whether a table keeps its rows, by its name or because it numbers them.
+func journal(t *report.Table) bool {
+	name := plain(t.Name)
+	return slices.ContainsFunc(t.Columns, func(c report.Column) bool {
+		return among("globalposition globalindex sequencenumber", c.Name) && c.NotNull && !strings.Contains(name, "outbox")
+	}) || strings.Contains(name, "event") && !strings.Contains(name, "outbox") || strings.Contains(name, "journal") || strings.Contains(name, "log")
 }
 
 // literal finds the texts in the constraint of a column.
@@ -157,6 +203,10 @@ func (c *chooser) words(status *report.Column) {
 		c.open(status, "several words may mean that a message is delivered", all)
 		return
 	}
+	if len(delivered) == 0 && (unheard(all, first) || c.by["delivered_at"] != nil) {
+		c.open(status, "no word is known to mean that a message is delivered", all)
+		return
+	}
 	if len(delivered) == 0 {
 		c.rest("on_delivered", "delete", "the status has no word for delivered")
 		c.question("The status %s has no word for a message that is delivered, so tailbox deletes the row then. If rows have to stay, write the word as words.delivered and on_delivered: mark.", status.Name)
@@ -177,6 +227,9 @@ func (c *chooser) words(status *report.Column) {
 		c.question("No word of %s means that a message is given up. tailbox writes %q, which your programs do not know yet.", status.Name, dead[0])
 	}
 	waits := pending[0]
+	flying = except(flying, waits)
+	c.question("tailbox takes %s of %s for pending, and writes %s once a message is delivered and %s if it is given up. Rows that say %s now stay as they are. If %s is not the state of the message, write status: null and choose on_delivered.",
+		waits, status.Name, delivered[0], dead[0], dead[0], status.Name)
 	again := waits
 	if len(retrying) > 0 {
 		again = retrying[0]
@@ -216,6 +269,13 @@ func (c *chooser) open(status *report.Column, why string, words []string) {
 	}
 	c.question("Which words of %s mean pending, retrying, waiting, delivered and dead? tailbox cannot tell, because %s. %s Write status: %s and all five under words, or status: null if tailbox must not write it.",
 		status.Name, why, have, quoted(status.Name))
+}
+
+// unheard reports whether there is a word, other than the first one of a row, of which nobody knows what it means.
+func unheard(words []string, first string) bool {
+	return slices.ContainsFunc(words, func(word string) bool {
+		return word != first && !among(strings.Join([]string{wordsPending, wordsDelivered, wordsDead, wordsRetrying, wordsInFlight}, " "), word)
+	})
 }
 
 // rank is the place of a word among words; behind them all if it is none of them.

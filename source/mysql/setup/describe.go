@@ -59,7 +59,7 @@ func Describe(ctx context.Context, cfg server.Config, database, name string) (t 
 
 func classOf(full, base string) report.Class {
 	switch {
-	case full == "tinyint(1)":
+	case full == "tinyint(1)", full == "bit(1)":
 		return report.Bool
 	case full == "binary(16)", base == "uuid":
 		return report.UUID

@@ -1,0 +1,2 @@
+CREATE TABLE que_jobs (id bigserial PRIMARY KEY, priority smallint NOT NULL DEFAULT 100, run_at timestamptz NOT NULL DEFAULT now(), job_class text NOT NULL, error_count int NOT NULL DEFAULT 0, last_error_message text,
+	queue text NOT NULL DEFAULT 'default', last_error_backtrace text, finished_at timestamptz, expired_at timestamptz, args jsonb NOT NULL DEFAULT '[]', data jsonb NOT NULL DEFAULT '{}');
