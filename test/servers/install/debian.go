@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"strings"
 )
 
 // policyFile, exiting with 101, tells Debian's packages not to start the
@@ -29,10 +30,10 @@ func need(program, debianPackage string) error {
 	return installDebian(debianPackage)
 }
 
-// installDebian installs a package without starting what it brings. The lists
+// installDebian installs packages without starting what they bring. The lists
 // of packages may be missing or old, so they are fetched first.
-func installDebian(debianPackage string) error {
-	fmt.Printf("Debian %s: installing\n", debianPackage)
+func installDebian(packages ...string) error {
+	fmt.Printf("Debian %s: installing\n", strings.Join(packages, ", "))
 	if _, err := os.Stat(policyFile); errors.Is(err, fs.ErrNotExist) {
 		if err := os.WriteFile(policyFile, []byte("#!/bin/sh\nexit 101\n"), 0o755); err != nil {
 			return fmt.Errorf("write %s: %w", policyFile, err)
@@ -41,13 +42,13 @@ func installDebian(debianPackage string) error {
 	}
 	for _, args := range [][]string{
 		{"update", "-q"},
-		{"install", "-q", "-y", "--no-install-recommends", debianPackage},
+		append([]string{"install", "-q", "-y", "--no-install-recommends"}, packages...),
 	} {
 		cmd := exec.Command("apt-get", args...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("run apt-get %s for %s: %w", args[0], debianPackage, err)
+			return fmt.Errorf("run apt-get %s for %s: %w", args[0], strings.Join(packages, ", "), err)
 		}
 	}
 	return nil

@@ -1,5 +1,5 @@
 // Command install puts the servers that tests need on this machine: Debian's
-// Postgres 15, Postgres 16 to 18 and all programs of 17 and 18, MySQL, MariaDB, MongoDB, Kafka, NATS, PgBouncer, Chromium and promtool. It does nothing if they are
+// Postgres 15, Postgres 16 to 18 and all programs of 17 and 18, MySQL, MariaDB, MongoDB, Kafka, NATS, PgBouncer, Chromium, promtool, and the languages of the documentation. It does nothing if they are
 // there already. Only Debian's packages need root. What cannot be had is named,
 // and is an error under CI=true; elsewhere the tests that need it are skipped.
 package main
@@ -69,7 +69,7 @@ func run(args []string) error {
 	for _, kind := range servers.MySQLKinds() {
 		missing = errors.Join(missing, installMySQL(cache, kind))
 	}
-	if missing = errors.Join(missing, installKafka(cache), installDebezium(cache), installNATS(), installPgBouncer(), installBrowser(), installAxe(cache), installPromtool()); missing != nil {
+	if missing = errors.Join(missing, installKafka(cache), installDebezium(cache), installNATS(), installPgBouncer(), installBrowser(), installAxe(cache), installPromtool(), installLanguages()); missing != nil {
 		return missingError{missing}
 	}
 	return nil
