@@ -257,3 +257,20 @@ func (b *browser) lessRoles(a *apiRig) {
 		b.t.Errorf("many logins that failed: %d", b.status)
 	}
 }
+
+// A message for which no sink could be chosen has a page, and its group no verb that would reach the group at other sinks.
+func TestConsoleOfUnrouted(t *testing.T) {
+	t.Parallel()
+	a := newAPIRig(t)
+	a.sql(`INSERT INTO tailbox_parked (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, type, topic, error_class)
+		VALUES ('shop', '', 'public.outbox', 'u:1', '00000001-0000000000000001-00000001', 'm1', 'dead', true, false, 't', 't', 'unroutable')`)
+	b := a.browser()
+	b.login("operator")
+	b.open("/messages/m1")
+	b.wants("m1", "unroutable", "Replay …")
+	b.open("/groups")
+	b.wants("u:1", "no sink", "Decide")
+	if strings.Contains(b.text, `action="/do/skip-groups"`) || strings.Contains(b.text, `action="/do/replay-groups"`) {
+		t.Errorf("a verb at no sink:\n%s", b.text)
+	}
+}

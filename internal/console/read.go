@@ -290,7 +290,12 @@ func (v *visit) messagePage() {
 			continue
 		}
 		var behind deliveriesAnswer
-		if err := v.get("/deliveries", url.Values{"sink": {one.Sink}, "group": {one.Group}, "state": {"waiting", "retrying"}, "limit": {"20"}}, &behind); err != nil {
+		same := url.Values{"sink": {one.Sink}, "group": {one.Group}, "state": {"waiting", "retrying"}, "limit": {"20"}}
+		if one.Sink == "" {
+			same.Del("sink")
+			same.Set("unrouted", "true")
+		}
+		if err := v.get("/deliveries", same, &behind); err != nil {
 			v.failed(err)
 			return
 		}
