@@ -66,19 +66,19 @@ func (c *conversion) fromVariables(keys []string) {
 		}
 		for _, name := range []string{variableOf("%prod." + option), variableOf(option)} {
 			value, set := c.variables.look(name)
-			if given := c.variables.given[name]; given != nil && !set {
-				value, set = given.raw, true // a reference to what the environment will have
-			}
-			if !set {
+			given := c.variables.given[name]
+			if !set && given == nil {
 				continue
 			}
 			s := &setting{key: "$" + name, raw: value, file: environment}
-			given := c.variables.given[name]
+			switch {
+			case given != nil && !set:
+				s.raw = given.raw // a reference to what the environment will have
+			case given == nil && (other || c.copied(key)):
+				s.raw = "${" + name + "}"
+			}
 			if given != nil {
 				s.file, s.line = given.file, given.line
-			}
-			if given == nil && (other || c.copied(key)) {
-				s.raw = "${" + name + "}"
 			}
 			c.settings[key] = s
 			break

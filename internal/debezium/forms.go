@@ -143,7 +143,7 @@ func (c *conversion) document(l *layer, t *tree) {
 	case t.get("services") != nil:
 		c.compose(l, t.get("services"))
 	case t.get("connectorConfiguration") != nil: // Amazon's MSK Connect
-		c.fields(l, t.get("connectorConfiguration"))
+		c.fields(l, "", t.get("connectorConfiguration"))
 	case t.get("config") != nil:
 		if name := t.get("name"); name != nil {
 			c.option(l, "name", name)
@@ -152,7 +152,7 @@ func (c *conversion) document(l *layer, t *tree) {
 			c.problems = append(c.problems, &Problem{file: l.name, Key: "config", Reason: "must be an object of options"})
 			return
 		}
-		c.fields(l, t.get("config"))
+		c.fields(l, "", t.get("config"))
 	case expanded(t):
 		var all []*tree
 		for _, f := range t.fields {
@@ -160,7 +160,7 @@ func (c *conversion) document(l *layer, t *tree) {
 		}
 		c.several(l, all)
 	default:
-		c.fields(l, t)
+		c.fields(l, "", t)
 	}
 }
 
@@ -217,9 +217,7 @@ func (c *conversion) strimzi(l *layer, t *tree) {
 			c.option(l, key, value)
 		}
 	}
-	if config := t.get("spec", "config"); config != nil {
-		c.fields(l, config)
-	}
+	c.fields(l, "", t.get("spec", "config"))
 	for _, s := range l.settings {
 		switch s.raw { // booleans of the YAML that Kubernetes reads
 		case "yes", "on", "Yes", "On", "YES", "ON":
@@ -237,9 +235,7 @@ func (c *conversion) worker(l *layer, t *tree) {
 	if servers := t.get("spec", "bootstrapServers"); servers != nil {
 		c.option(own, "bootstrap.servers", servers)
 	}
-	if config := t.get("spec", "config"); config != nil {
-		c.fields(own, config)
-	}
+	c.fields(own, "", t.get("spec", "config"))
 	for _, key := range []string{"tls", "authentication"} {
 		c.unreadPart(own, "spec."+key, t.get("spec", key), "write it as producer.security.protocol, producer.sasl.* and producer.ssl.* into spec.config")
 	}
@@ -254,14 +250,7 @@ func (c *conversion) unreadPart(l *layer, key string, part *tree, fix string) {
 
 // operator reads the resource of Debezium's operator.
 func (c *conversion) operator(l *layer, spec *tree) {
-	prefixed := func(prefix string, t *tree) {
-		if t == nil {
-			return
-		}
-		for _, f := range t.fields {
-			c.option(l, prefix+f.key, f.value)
-		}
-	}
+	prefixed := func(prefix string, t *tree) { c.fields(l, prefix, t) }
 	one := func(key string, path ...string) {
 		if value := spec.get(path...); value != nil {
 			c.option(l, serverPrefix+key, value)
@@ -348,10 +337,7 @@ func (c *conversion) compose(l *layer, services *tree) {
 				add(key, t)
 			}
 		}
-		if image := service.value.is("image"); serves(given) || works(given) || strings.Contains(image, "debezium") {
-			c.unreadPart(l, "services."+service.key+".env_file", service.value.get("env_file"), "give that file beside this one")
-			c.environ(l, given)
-		}
+		c.process(l, given, service.value, "services."+service.key+".", "env_file", "give that file beside this one")
 	}
 }
 
@@ -393,10 +379,15 @@ func (c *conversion) containers(l *layer, all *tree) {
 				given = append(given, s)
 			}
 		}
-		if serves(given) || works(given) || strings.Contains(container.is("image"), "debezium") {
-			c.unreadPart(l, "envFrom", container.get("envFrom"), "give what it names in a file beside this one")
-			c.environ(l, given)
-		}
+		c.process(l, given, container, "", "envFrom", "give what it names in a file beside this one")
+	}
+}
+
+// process takes the variables of a service or a container, which stands at a place in its file, if that is Debezium's. Others that it has under a key are not read.
+func (c *conversion) process(l *layer, given []*setting, of *tree, place, others, fix string) {
+	if serves(given) || works(given) || strings.Contains(of.is("image"), "debezium") {
+		c.unreadPart(l, place+others, of.get(others), fix)
+		c.environ(l, given)
 	}
 }
 
@@ -459,10 +450,13 @@ func (c *conversion) environWorker(l *layer, given []*setting) {
 	c.layers = append(c.layers, own)
 }
 
-// fields reads options that stand side by side.
-func (c *conversion) fields(l *layer, t *tree) {
+// fields reads options that stand side by side, under a prefix. There may be none.
+func (c *conversion) fields(l *layer, prefix string, t *tree) {
+	if t == nil {
+		return
+	}
 	for _, f := range t.fields {
-		c.option(l, f.key, f.value)
+		c.option(l, prefix+f.key, f.value)
 	}
 }
 

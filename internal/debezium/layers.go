@@ -102,8 +102,6 @@ func (c *conversion) mergeConnect() {
 			if connectors++; connectors > 1 {
 				c.form(l, "it is a second connector: give one, in a file of its own")
 			}
-		}
-		if connector {
 			c.dropConverters(l)
 		}
 		for _, s := range l.settings {

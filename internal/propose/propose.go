@@ -44,7 +44,7 @@ type chooser struct {
 // Of proposes how to configure a table.
 func Of(t *report.Table) *Proposal {
 	c := &chooser{t: t, used: map[string]bool{}, by: map[string]*report.Column{}}
-	c.Table, c.Shape = Qualified(t.Schema, t.Name), "tailbox"
+	c.Table, c.Shape = qualified(t.Schema, t.Name), "tailbox"
 	c.chooseID()
 	for _, r := range roles() {
 		if found := c.find(strings.Fields(r.names), r.classes, r.fits); found != nil && c.by[r.key] == nil {
@@ -55,6 +55,7 @@ func Of(t *report.Table) *Proposal {
 	c.chooseGroup()
 	if c.debezium() {
 		c.Shape = "debezium"
+		c.question("Debezium's options table.field.event.* and table.fields.additional.placement are not in the table: if you have the connector's configuration, use tailbox import debezium.")
 	} else {
 		c.list()
 	}
@@ -65,16 +66,8 @@ func Of(t *report.Table) *Proposal {
 
 // debezium reports whether it is the table of Debezium's event router as it is made for that, with nothing that tells what was delivered.
 func (c *chooser) debezium() bool {
-	for key, name := range map[string]string{"id": "id", "payload": "payload"} {
-		if found := c.by[key]; found == nil || found.Name != name {
-			return false
-		}
-	}
-	if c.column("aggregatetype") == nil || c.column("aggregateid") == nil || c.by["status"] != nil || c.by["delivered_at"] != nil || c.telltale() != nil {
-		return false
-	}
-	c.question("Debezium's options table.field.event.* and table.fields.additional.placement are not in the table: if you have the connector's configuration, use tailbox import debezium.")
-	return true
+	named := func(key string) bool { return c.by[key] != nil && c.by[key].Name == key }
+	return named("id") && named("payload") && c.column("aggregatetype") != nil && c.column("aggregateid") != nil && c.by["status"] == nil && c.by["delivered_at"] == nil && c.telltale() == nil
 }
 
 func (c *chooser) question(format string, args ...any) {
@@ -89,6 +82,16 @@ func (c *chooser) find(names []string, classes []report.Class, fits func(*report
 			if plain(column.Name) == name && !c.used[column.Name] && slices.Contains(classes, column.Class) && (fits == nil || fits(column)) {
 				return column
 			}
+		}
+	}
+	return nil
+}
+
+// unused returns the first column that has no role and fits, which is also told its plain name.
+func (c *chooser) unused(fits func(column *report.Column, name string) bool) *report.Column {
+	for i := range c.t.Columns {
+		if column := &c.t.Columns[i]; !c.used[column.Name] && fits(column, plain(column.Name)) {
+			return column
 		}
 	}
 	return nil
@@ -256,15 +259,13 @@ func (c *chooser) otherBody() *report.Column {
 
 // unusedTime is a column whose name sounds as if messages waited for it; nil if there is none.
 func (c *chooser) unusedTime() *report.Column {
-	for i := range c.t.Columns {
-		column := &c.t.Columns[i]
-		name := plain(column.Name)
-		if !c.used[column.Name] && c.by["available_at"] == nil && (column.Class == report.Number || column.Class == report.Time || column.Class == report.LocalTime) &&
-			slices.ContainsFunc([]string{"until", "after", "due", "schedul", "available", "sendat"}, func(part string) bool { return strings.Contains(name, part) }) && !strings.Contains(name, "lock") {
-			return column
-		}
+	if c.by["available_at"] != nil {
+		return nil
 	}
-	return nil
+	return c.unused(func(column *report.Column, name string) bool {
+		return (column.Class == report.Number || column.Class == report.Time || column.Class == report.LocalTime) && !strings.Contains(name, "lock") &&
+			slices.ContainsFunc([]string{"until", "after", "due", "schedul", "available", "sendat"}, func(part string) bool { return strings.Contains(name, part) })
+	})
 }
 
 // ask lists what the columns that were chosen leave open.
@@ -305,8 +306,8 @@ func (c *chooser) ask() {
 	c.question("Stop the program that delivered these messages before, and whatever cleans the table for it, before tailbox run.")
 }
 
-// Qualified is the name of a table as the configuration has it.
-func Qualified(schema, name string) string {
+// qualified is the name of a table as the configuration has it.
+func qualified(schema, name string) string {
 	if schema == "" {
 		return part(name)
 	}

@@ -14,6 +14,7 @@ func (c *chooser) settle() {
 	status, at := c.by["status"], c.by["delivered_at"]
 	flag := c.find(strings.Fields(flagNames), []report.Class{report.Bool}, nil)
 	number := c.find(strings.Fields(flagNames), []report.Class{report.Number, report.Bool}, func(f *report.Column) bool { return isBit(f) && (f.Class == report.Number || c.t.Quote == "`") })
+	telltale := c.telltale()
 	switch {
 	case status != nil:
 		c.words(status)
@@ -27,10 +28,10 @@ func (c *chooser) settle() {
 	case flag != nil && c.updates():
 		c.rest("on_delivered", "keep", "no column can hold the states of a row: the feedback sets "+flag.Name)
 		c.question("A boolean cannot tell tailbox which rows are delivered. So after a lost slot tailbox stops and asks. A status column of text, or a time that is NULL until the delivery, does more.")
-	case c.telltale() != nil:
+	case telltale != nil:
 		c.rest("on_delivered", `"`+Unknown+`"`, "see the questions")
 		c.question("%s, of type %s, seems to tell what is delivered, but tailbox cannot use it. Write on_delivered: delete if a row may go once it is delivered; or keep, with a feedback statement that sets %s.",
-			c.telltale().Name, c.telltale().Type, c.telltale().Name)
+			telltale.Name, telltale.Type, telltale.Name)
 	case journal(c.t) && c.by["attempts"] == nil && c.by["failures"] == nil:
 		c.rest("on_delivered", "keep", "nothing in a row tells that it is delivered, and the table looks like one that keeps its rows")
 		c.question("tailbox leaves the rows as they are. If a row may go once it is delivered, write on_delivered: delete.")
@@ -66,17 +67,12 @@ func (c *chooser) updates() bool {
 
 // telltale is a column that is not used, and whose name sounds as if it told what is delivered; nil if there is none.
 func (c *chooser) telltale() *report.Column {
-	for i := range c.t.Columns {
-		column := &c.t.Columns[i]
-		name := plain(column.Name)
-		if !c.used[column.Name] && column.Class != report.JSON && column.Class != report.UUID && slices.ContainsFunc([]string{"processed", "published", "sent", "dispatched", "delivered", "completed", "handled"},
+	return c.unused(func(column *report.Column, name string) bool {
+		return column.Class != report.JSON && column.Class != report.UUID && slices.ContainsFunc([]string{"processed", "published", "sent", "dispatched", "delivered", "completed", "handled"},
 			func(part string) bool {
 				return strings.HasPrefix(name, part) || strings.HasPrefix(name, "is"+part) || strings.HasSuffix(name, part)
-			}) {
-			return column
-		}
-	}
-	return nil
+			})
+	})
 }
 
 // unknown puts ??? in the place of a column.
@@ -108,17 +104,13 @@ func (c *chooser) number(flag *report.Column) {
 
 func (c *chooser) rest(key, value, why string) { c.Rest = append(c.Rest, Setting{key, value, why}) }
 
-// update is a statement that sets a column of the message's row.
+// update is a statement that sets a column of the message's row, if updates reports that one can.
 func (c *chooser) update(column *report.Column, value string) string {
-	id := c.by["id"]
-	if id == nil {
-		return Unknown
-	}
 	table := c.t.Quoted(c.t.Name)
 	if c.t.Schema != "" {
 		table = c.t.Quoted(c.t.Schema) + "." + table
 	}
-	return fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s = :id", table, c.t.Quoted(column.Name), value, c.t.Quoted(id.Name))
+	return fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s = :id", table, c.t.Quoted(column.Name), value, c.t.Quoted(c.by["id"].Name))
 }
 
 // journal reports whether a table keeps its rows, by its name or because it numbers them.
@@ -257,11 +249,7 @@ func (c *chooser) words(status *report.Column) {
 
 // open leaves the words of a status to somebody who knows them.
 func (c *chooser) open(status *report.Column, why string, words []string) {
-	for i := range c.Columns {
-		if c.Columns[i].Key == "status" {
-			c.Columns[i].Value, c.Columns[i].Why = `"`+Unknown+`"`, "perhaps "+status.Name+": see the questions"
-		}
-	}
+	c.unknown("status", "perhaps "+status.Name+": see the questions")
 	c.Rest = nil
 	have := "It is empty in the rows that were looked at."
 	if len(words) > 0 {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mysql/catalog"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/schema"
@@ -97,10 +98,7 @@ func labels(full string) (words []string) {
 
 // readRows looks at some rows, and counts the values of columns that have few.
 func readRows(ctx context.Context, conn *server.Conn, t *report.Table) error {
-	from := quote.Ident(t.Name)
-	if t.Schema != "" {
-		from = quote.Ident(t.Schema) + "." + from
-	}
+	from := quote.Table(&outbox.Table{Schema: t.Schema, Name: t.Name})
 	var texts []string
 	for i := range t.Columns {
 		c := &t.Columns[i]
@@ -122,26 +120,19 @@ func readRows(ctx context.Context, conn *server.Conn, t *report.Table) error {
 			}
 		}
 	}
-	for i := range t.Columns {
-		c := &t.Columns[i]
-		if !t.Countable(c) {
-			continue
-		}
+	return t.Count(func(c *report.Column) (values []report.Value, err error) {
 		rows, err := conn.Texts(ctx, fmt.Sprintf("SELECT v, COUNT(*) AS n FROM (SELECT LEFT(CONVERT(%s USING utf8mb4), 200) AS v FROM %s LIMIT %d) s WHERE v IS NOT NULL GROUP BY v ORDER BY n DESC, v LIMIT %d",
 			quote.Ident(c.Name), from, report.CountedRows, report.FewValues+1))
-		if err != nil {
-			return fmt.Errorf("count values of column %s: %w", c.Name, err)
-		}
-		if len(rows) > report.FewValues {
-			continue
-		}
 		for _, row := range rows {
 			n, err := strconv.Atoi(row[1])
 			if err != nil {
-				return fmt.Errorf("count values of column %s: %w", c.Name, err)
+				return nil, fmt.Errorf("count values of column %s: %w", c.Name, err)
 			}
-			c.Values = append(c.Values, report.Value{Text: row[0], Rows: n})
+			values = append(values, report.Value{Text: row[0], Rows: n})
 		}
-	}
-	return nil
+		if err != nil {
+			return nil, fmt.Errorf("count values of column %s: %w", c.Name, err)
+		}
+		return values, nil
+	})
 }

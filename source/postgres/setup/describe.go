@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/store/report"
 )
 
@@ -113,10 +114,10 @@ func classOf(base, category string) report.Class {
 
 // readRows looks at some rows, and counts the values of columns that have few.
 func readRows(ctx context.Context, conn *pgx.Conn, t *report.Table) error {
-	from := pgx.Identifier{t.Schema, t.Name}.Sanitize()
+	from := sqltext.Ident(t.Schema) + "." + sqltext.Ident(t.Name)
 	var texts []string
 	for i := range t.Columns {
-		text := pgx.Identifier{t.Columns[i].Name}.Sanitize() + "::text"
+		text := sqltext.Ident(t.Columns[i].Name) + "::text"
 		if c := t.Columns[i].Class; c == report.Binary || c == report.Other && len(t.Columns[i].Labels) == 0 {
 			text = "NULL::text"
 		}
@@ -138,22 +139,12 @@ func readRows(ctx context.Context, conn *pgx.Conn, t *report.Table) error {
 	}); err != nil {
 		return err
 	}
-	for i := range t.Columns {
-		c := &t.Columns[i]
-		if !t.Countable(c) {
-			continue
-		}
+	return t.Count(func(c *report.Column) ([]report.Value, error) {
 		rows, err := conn.Query(ctx, fmt.Sprintf("SELECT left(v, 200), count(*) FROM (SELECT %s::text AS v FROM %s LIMIT %d) s WHERE v IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT %d",
-			pgx.Identifier{c.Name}.Sanitize(), from, report.CountedRows, report.FewValues+1))
-		if err == nil {
-			c.Values, err = pgx.CollectRows(rows, pgx.RowToStructByPos[report.Value])
-		}
+			sqltext.Ident(c.Name), from, report.CountedRows, report.FewValues+1))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if len(c.Values) > report.FewValues {
-			c.Values = nil
-		}
-	}
-	return nil
+		return pgx.CollectRows(rows, pgx.RowToStructByPos[report.Value])
+	})
 }

@@ -83,17 +83,22 @@ func (c *Column) Look(text string) {
 	}
 }
 
-// Countable reports whether the values of a column are worth to be counted: they are few, and no row is found by them.
-func (t *Table) Countable(c *Column) bool {
-	switch c.Class {
-	case Text, Number, Bool:
-	default:
-		return false
-	}
-	for _, unique := range t.Unique {
-		if len(unique) == 1 && unique[0] == c.Name {
-			return false
+// Count has the values of each column counted of which that is worth it: they are few, and no row is found by them. read returns at most FewValues+1 of a column,
+// the most frequent first.
+func (t *Table) Count(read func(c *Column) ([]Value, error)) error {
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if t.Rows == 0 || len(c.Sample) > FewValues || c.Class != Text && c.Class != Number && c.Class != Bool ||
+			slices.ContainsFunc(t.Unique, func(unique []string) bool { return len(unique) == 1 && unique[0] == c.Name }) {
+			continue
+		}
+		values, err := read(c)
+		if err != nil {
+			return err
+		}
+		if len(values) <= FewValues {
+			c.Values = values
 		}
 	}
-	return t.Rows > 0 && len(c.Sample) <= FewValues
+	return nil
 }
