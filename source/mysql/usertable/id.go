@@ -77,8 +77,11 @@ type Pick struct{ From, Where quote.Raw }
 // be: case, accents and trailing spaces count here. Most types take all ids in one statement.
 func (t *Table) Picks(ids []string) ([]Pick, error) {
 	id := &t.ID
-	if id.Form == idText && id.collation == "" {
+	switch {
+	case id.Form == idText && id.collation == "":
 		return t.singlePicks(ids)
+	case len(ids) == 1:
+		return t.pickOne(ids[0])
 	}
 	b, err := t.list(make([]byte, 0, 64*len(ids)+200), ids)
 	if err != nil {
@@ -163,16 +166,9 @@ func (t *Table) Deletion(ids []string) (quote.Raw, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		exact = exact || id.Form == idText && strings.HasSuffix(text, " ") // of a time when the column was no CHAR
-		if id.Form == idText && !isASCII(text) {
-			// Beside a text that the column's character set may not have, the server would convert the column, and use no index. What
-			// the set does not have becomes a question mark.
-			exact = true
-			b = append(quote.Append(append(b, "CONVERT("...), text), " USING "+id.charset+") COLLATE "+id.collation...)
-			continue
-		}
+		exact = exact || id.Form == idText && (strings.HasSuffix(text, " ") || !isASCII(text)) // a space: of a time when the column was no CHAR
 		var err error
-		if b, err = id.Literal(b, text); err != nil {
+		if b, err = id.comparable(b, text); err != nil {
 			return "", store.OnTable(t.String(), err)
 		}
 	}
@@ -185,6 +181,28 @@ func (t *Table) Deletion(ids []string) (quote.Raw, error) {
 		return "", nil
 	}
 	return quote.Raw(b), nil
+}
+
+// comparable appends an id so that the column's index finds it. Beside a text that the column's character set may not have, the server would convert
+// the column, and use no index. What the set does not have becomes a question mark.
+func (t *IDType) comparable(b []byte, id string) ([]byte, error) {
+	if t.Form == idText && !isASCII(id) {
+		return append(quote.Append(append(b, "CONVERT("...), id), " USING "+t.charset+") COLLATE "+t.collation...), nil
+	}
+	return t.Literal(b, id)
+}
+
+// pickOne finds one row without a list, which costs the server a temporary table.
+func (t *Table) pickOne(text string) ([]Pick, error) {
+	id := &t.ID
+	where, err := id.comparable([]byte("t."+id.Column+" = "), text)
+	if err != nil {
+		return nil, store.OnTable(t.String(), err)
+	}
+	if id.Form == idText {
+		where = quote.Append(append(where, " AND "+id.exact("t.")+" = "...), quote.Bin(text))
+	}
+	return []Pick{{quote.Raw(t.Forced()), quote.Raw(where)}}, nil
 }
 
 // singlePicks is for types that only compare with a constant by index, such as DATETIME.
