@@ -3,9 +3,11 @@ package nats_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
@@ -362,4 +364,22 @@ func TestBlockedWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	sinktest.Eventually(t, "deliveries over a new connection", func() bool { return one(t, s, delivery(at.name, "last")) == nil })
+}
+
+// TestRefusalKeepsNothing: a message that is larger than the server takes is free to go when it is refused.
+func TestRefusalKeepsNothing(t *testing.T) {
+	t.Parallel()
+	server := servers.SharedNATS(t)
+	good := newStream(t, server, nil)
+	s := newSink(t, nats.Config{Servers: []string{server.URL()}})
+	d := delivery(good.name, "large")
+	d.Value = make([]byte, 5<<20)
+	value := weak.Make(&d.Value[0])
+	wantClass(t, one(t, s, d), sink.ClassPermanent, "max_payload")
+	d.Value, d.Message.Payload = nil, nil
+	runtime.GC()
+	if value.Value() != nil {
+		t.Error("the payload is still in memory")
+	}
+	runtime.KeepAlive(s)
 }

@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -145,6 +146,26 @@ type publication struct {
 	future jetstream.PubAckFuture
 }
 
+// start writes a message. What is larger than the server takes is refused before the library sees it: the library would refuse it too, and keep it
+// in memory until the answer's timeout.
+func (c *conn) start(m *natsgo.Msg) (jetstream.PubAckFuture, error) {
+	if int64(len(m.Data)+headerSize(m.Header)) > c.nc.MaxPayload() {
+		return nil, natsgo.ErrMaxPayload
+	}
+	return c.js.PublishMsgAsync(m, jetstream.WithRetryAttempts(0))
+}
+
+// headerSize is how many bytes headers are on the wire: a line for the version, one for each value, and an empty one.
+func headerSize(h natsgo.Header) int {
+	n := len("NATS/1.0\r\n\r\n")
+	for name, values := range h {
+		for _, value := range values {
+			n += len(name) + len(strings.TrimSpace(value)) + len(": \r\n")
+		}
+	}
+	return n
+}
+
 // publish publishes all of ps and waits for what the server says to each. It returns those that no stream answered,
 // whose answers it has filled in as well.
 func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (silent []publication) {
@@ -162,7 +183,7 @@ func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (
 			continue
 		}
 		c.allow(p.msg.Subject)
-		future, err := c.js.PublishMsgAsync(p.msg, jetstream.WithRetryAttempts(0))
+		future, err := c.start(p.msg)
 		if err == nil {
 			p.future = future
 			sent = append(sent, p)
