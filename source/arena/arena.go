@@ -3,6 +3,7 @@
 package arena
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -86,6 +87,16 @@ func (a *Arena) NewMessage() *outbox.Message {
 	m := &a.messages[0]
 	a.messages = a.messages[1:]
 	return m
+}
+
+// Alone moves a message out of the memory that it shares with others, so that its values are freed with it. The caller must not use m any more.
+func Alone(m *outbox.Message) *outbox.Message {
+	own := *m
+	own.Headers, own.Fields = slices.Clone(m.Headers), slices.Clone(m.Fields)
+	clear(m.Headers)
+	clear(m.Fields)
+	*m = outbox.Message{}
+	return &own
 }
 
 // List returns a copy of ms.

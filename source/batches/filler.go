@@ -1,6 +1,7 @@
 package batches
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -15,6 +16,9 @@ const (
 	enoughMessages = MaxMessages * 7 / 8
 	enoughBytes    = MaxBytes * 7 / 8
 )
+
+// largeMessage bytes and more are freed with their message, however long its neighbours are kept.
+const largeMessage = 64 << 10
 
 // Progress without messages is emitted at most once in ProgressTime, or when it is ProgressBytes of log.
 const (
@@ -32,8 +36,11 @@ type Filler struct {
 // Len returns the number of messages.
 func (f *Filler) Len() int { return len(f.messages) }
 
-// Add adds a message that takes so many bytes.
+// Add adds a message that takes so many bytes. The filler takes the message over: a large one moves.
 func (f *Filler) Add(m *outbox.Message, bytes int) {
+	if bytes >= largeMessage {
+		m = arena.Alone(m)
+	}
 	f.messages = append(f.messages, m)
 	f.bytes += bytes
 }
@@ -77,7 +84,11 @@ func (f *Filler) Take(a *arena.Arena, n int) *source.Batch {
 	if n == 0 {
 		return b
 	}
-	b.Messages = a.List(f.messages[:n])
+	if f.bytes < largeMessage {
+		b.Messages = a.List(f.messages[:n])
+	} else {
+		b.Messages = slices.Clone(f.messages[:n]) // the arena's list would keep them as long as later ones
+	}
 	b.Marks = append(b.Marks, f.marks...)
 	clear(f.marks)
 	rest := copy(f.messages, f.messages[n:])

@@ -2,7 +2,9 @@ package batches
 
 import (
 	"errors"
+	"runtime"
 	"testing"
+	"weak"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
@@ -13,6 +15,30 @@ func filled(f *Filler, n, bytes int) {
 	for range n {
 		f.Add(&outbox.Message{}, bytes)
 	}
+}
+
+// A large message is freed with its values, though a message beside it is kept.
+func TestLargeMessageGoesAlone(t *testing.T) {
+	t.Parallel()
+	a, f := &arena.Arena{}, &Filler{}
+	small, large := a.NewMessage(), a.NewMessage()
+	large.Headers, large.Fields = a.HeaderList([]outbox.Header{{Name: "large", Value: make([]byte, 1<<20)}}), a.FieldList(1)
+	large.Payload = make([]byte, 1<<20)
+	payload := weak.Make(&large.Payload[0])
+	f.Add(small, 1)
+	f.Add(large, 2<<20)
+	b := f.Take(a, 2)
+	if got := b.Messages[1]; len(got.Payload) != 1<<20 || len(got.Headers) != 1 || len(got.Headers[0].Value) != 1<<20 || len(got.Fields) != 1 {
+		t.Errorf("the large message lost a part: %d bytes, %d headers, %d fields", len(got.Payload), len(got.Headers), len(got.Fields))
+	}
+	b = nil
+	runtime.GC()
+	if payload.Value() != nil {
+		t.Error("the large payload is kept")
+	}
+	runtime.KeepAlive(small)
+	runtime.KeepAlive(a)
+	runtime.KeepAlive(b)
 }
 
 func TestFillerLimits(t *testing.T) {
