@@ -266,7 +266,7 @@ func (dp *dispatcher) judgeFailure(c *call, l *lane.Lane, class sink.Class, err 
 		dp.awaitProbe(l, c.to, f, now)
 		return
 	}
-	dp.retryLater(l, f, lane.Delay(head.Route.Retry, head.Tries, dp.e.cfg.Rand), now)
+	dp.retryLater(l, f, c.to.Delay(head, class, dp.e.cfg.Rand), now)
 }
 
 // awaitProbe lets a head wait for the next round of probes: the failure says nothing about the message, so there is no other delay.

@@ -38,7 +38,7 @@ func newYard() *yard {
 		y.mu.Lock()
 		defer y.mu.Unlock()
 		for id, p := range y.rows {
-			if !time.Now().Before(y.due[id]) && len(found) < 100 {
+			if p.State != checkpoint.StateDead && !time.Now().Before(y.due[id]) && len(found) < 100 {
 				found = append(found, *p)
 			}
 		}
@@ -169,4 +169,66 @@ func poisonOfAPartition(t *testing.T, others string, guilty bool) {
 	if n != 1 || (len(spent) > 0) != guilty {
 		t.Errorf("%d parked, attempts spent: %v; want 1, and %t", n, len(spent), guilty)
 	}
+}
+
+// bySubject is a sink of so many destinations that all of them share one.
+type bySubject struct{ answering }
+
+func (bySubject) Destination(*sink.Delivery) sink.Destination {
+	return sink.Destination{Name: "(others)", Shared: true}
+}
+
+// Messages to destinations that nobody has made keep none of those waiting that share the name with them.
+func TestSharedDestinationHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []func(error) error{sink.Misconfigured, sink.Rejected} {
+		synctest.Test(t, func(t *testing.T) { sharedDestinationHoldsNobodyUp(t, refusal) })
+	}
+}
+
+func sharedDestinationHoldsNobodyUp(t *testing.T, refusal func(error) error) {
+	const seconds, bad = 300, 20
+	store, done := newYard(), make(chan struct{})
+	var mu sync.Mutex
+	var slowest time.Duration
+	tries, arrived := 0, 0
+	to := bySubject{answering{func(_ context.Context, ds []*sink.Delivery) []error {
+		mu.Lock()
+		defer mu.Unlock()
+		m := ds[0].Message
+		if strings.HasPrefix(m.ID, "bad") {
+			tries++
+			return []error{refusal(errors.New("no stream takes this subject"))}
+		}
+		slowest = max(slowest, time.Since(m.CommitTime))
+		if arrived++; arrived == seconds {
+			close(done)
+		}
+		return nil
+	}}}
+	src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
+		for i := range seconds {
+			b := messages(1)
+			if i == 0 {
+				b = messages(1 + bad)
+			}
+			for j, m := range b.Messages {
+				if m.ID, m.Group, m.Position.Commit = fmt.Sprint("good ", i), "", uint64(i+2); j > 0 {
+					m.ID = fmt.Sprint("bad ", j)
+				}
+			}
+			b.Resume = source.Resume(fmt.Sprint(i))
+			if err := emit(ctx, b); err != nil {
+				return err
+			}
+			<-time.After(20 * time.Second)
+		}
+		<-ctx.Done()
+		return nil
+	}}
+	runUntil(t, relayWith(t, src, to, store, 0), done, 3*time.Hour, "the good messages")
+	if parked, _ := store.left(); slowest > time.Second || parked != bad || tries > bad*(seconds*20/25+20) {
+		t.Errorf("a good message took %v, %d are parked of %d, which were tried %d times", slowest, parked, bad, tries)
+	}
+	t.Logf("slowest %v, %d tries", slowest, tries)
 }

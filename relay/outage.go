@@ -25,7 +25,8 @@ func (dp *dispatcher) failedCall(c *call, class sink.Class, err error, now time.
 		}
 		return
 	}
-	if others := len(c.to.Ready) > 0 || c.to.Inflight > 0; c.to.Breaker.Failed(now, l, several, others, class, err.Error()) {
+	others := len(c.to.Ready) > 0 || c.to.Inflight > 0
+	if c.to.Blamed(class) && c.to.Breaker.Failed(now, l, several, others, class, err.Error()) {
 		s.Failing++
 		dp.e.log.Debug("destination fails", "sink", s.Name, "destination", outbox.Shorten(c.to.Name), "partition", c.to.Partition,
 			"class", class.String(), "error", outbox.Shorten(err.Error()))

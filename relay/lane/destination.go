@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -67,6 +68,21 @@ func (q *Destination) Judge(d *Delivery, call int64, class sink.Class, epoch int
 		r.delivered = 0
 	}
 	return r.judge(d, call, class, epoch)
+}
+
+// Blamed reports whether a failure of this class says something about the whole destination. If several names share it (Shared), the server
+// answers misconfigured and rejected for the name of the message alone, so that the other names must not wait because of it.
+func (q *Destination) Blamed(class sink.Class) bool {
+	return !q.Shared || class != sink.ClassMisconfigured && class != sink.ClassRejected
+}
+
+// Delay is how long the head d, which has just failed, waits for its next attempt. If only an operator can help and no breaker slows its name
+// down, it is as long as a breaker would wait.
+func (q *Destination) Delay(d *Delivery, class sink.Class, rnd *rand.Rand) time.Duration {
+	if !q.Blamed(class) && class == sink.ClassMisconfigured && d.Tries > breakerLongCalls {
+		return actWait
+	}
+	return Delay(d.Route.Retry, d.Tries, rnd)
 }
 
 // idle reports whether nothing but the record of the destination has to be remembered.
