@@ -119,6 +119,10 @@ func (c *conversion) converterOptions(key string) {
 		case "delegate.converter.type", "delegate.converter.type.schemas.enable":
 			why = "this converter has no delegate"
 		default:
+			if !listed("converter." + name) {
+				why = unheardOf
+				break
+			}
 			c.problem(s, "is no option of this converter that is known to change nothing: remove it, if the messages do not depend on it")
 		}
 		if why != "" {

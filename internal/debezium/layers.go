@@ -81,6 +81,14 @@ func (c *conversion) mergeServer() {
 			inForce[key] = profiles != nil
 		}
 	}
+	for key, s := range c.settings {
+		// Debezium Server passes all options of the source on to the engine, which has the transformations, and then those without the prefix.
+		name, ok := strings.CutPrefix(key, "source.")
+		if ok && (strings.HasPrefix(name, "transforms") || strings.HasPrefix(name, "predicates")) && c.settings[name] == nil {
+			delete(c.settings, key)
+			c.settings[name] = s
+		}
+	}
 }
 
 // mergeConnect files a connector's options, and its worker's where the connector has none. The files' order does not tell which is which.

@@ -171,3 +171,27 @@ func TestImportReferences(t *testing.T) {
 		}
 	}
 }
+
+// TestImportUnheardOf: what Debezium, its converters and Kafka's producer do not know has no effect there, and is listed.
+func TestImportUnheardOf(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"debezium.source.slot.nam=x", "debezium.sink.kafka.producer.linger=5", "debezium.format.value.schemas.enabel=true", "debezium.source.schema.blacklist=x"} {
+		yaml := imported(t, environment(), "server.properties", text(t, "server.properties")+line+"\n")
+		key, _, _ := strings.Cut(line, "=")
+		if _, tail, _ := strings.Cut(yaml, "has no effect"); !strings.Contains(tail, key) {
+			t.Errorf("%s is not listed:\n%s", key, yaml)
+		}
+	}
+}
+
+// TestImportSourceTransforms: Debezium Server takes transformations among the options of the source, too, but those without that prefix count first.
+func TestImportSourceTransforms(t *testing.T) {
+	t.Parallel()
+	plain := text(t, "server.properties")
+	moved := strings.ReplaceAll(strings.ReplaceAll(plain, "\ndebezium.transforms", "\ndebezium.source.transforms"), "\ndebezium.predicates", "\ndebezium.source.predicates")
+	want := imported(t, environment(), "server.properties", plain)
+	got := imported(t, environment(), "server.properties", moved)
+	if got = strings.ReplaceAll(strings.ReplaceAll(got, "debezium.source.transforms", "debezium.transforms"), "debezium.source.predicates", "debezium.predicates"); got != want || moved == plain {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -134,9 +134,14 @@ func (p *producer) others() {
 	p.unknownAll("")
 }
 
-// unknownAll tells what is left of options whose names begin so.
+// unknownAll tells what is left of options whose names begin so, and lists those that a Kafka producer does not know.
 func (p *producer) unknownAll(begin string) {
 	for _, prefix := range p.prefixes {
+		for _, key := range p.keys(prefix + begin) {
+			if !listed("producer." + strings.TrimPrefix(key, prefix)) {
+				p.conversion.ignore(unheardOf, key)
+			}
+		}
 		p.unknown(prefix+begin, "is no option of a producer that is known to change nothing: remove it, if the messages do not depend on it")
 	}
 }

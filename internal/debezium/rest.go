@@ -34,7 +34,8 @@ func ignoredOptions() []ignoredOption {
 		{"source.money.fraction.digits", "money is placed as text"}, {"source.include.unknown.datatypes", "every type is placed as text"},
 		{"source.schema.name.adjustment.mode", "no schema is sent"}, {"source.field.name.adjustment.mode", "no schema is sent"},
 		{"source.include.schema.changes", "an outbox has none"}, {"source.schema.refresh.mode", "no schema is sent"}, {"source.schema.include.list", "the tables are named"},
-		{"source.schema.exclude.list", "the tables are named"}, {"source.table.exclude.list", "the tables are named"}, {"source.database.include.list", "the tables are named"},
+		{"source.schema.exclude.list", "the tables are named"}, {"source.table.exclude.list", "the tables are named"}, {"source.table.blacklist", "the tables are named"},
+		{"source.schema.whitelist", "the tables are named"}, {"source.schema.blacklist", "the tables are named"}, {"source.database.whitelist", "the tables are named"}, {"source.database.include.list", "the tables are named"},
 		{"source.schema.history.", "there is no schema history"}, {"source.database.history.", "there is no schema history"},
 		{"source.signal.", "tailbox has commands for that"}, {"source.notification.", "see docs/metrics.md"}, {"source.custom.metric.tags", "see docs/metrics.md"},
 		{"source.extended.headers.enabled", "headers about Debezium itself are not sent"}, {"source.sourceinfo.struct.maker", "the event's source is not sent"},
@@ -91,6 +92,9 @@ func (c *conversion) rest() {
 			if why == "" && !c.server && strings.HasPrefix(key, prefix) {
 				why = "it is about Kafka Connect itself"
 			}
+		}
+		if name, ok := strings.CutPrefix(key, "source."); why == "" && ok && !heard(name) {
+			why = unheardOf
 		}
 		if why == "" {
 			c.take(key)
