@@ -26,6 +26,9 @@ const (
 	// outageKept is how long after its last call a destination counts as failing if nothing is sent to it any more: an operator dropped its
 	// deliveries, or they were sent elsewhere.
 	outageKept = 20 * probeMaxWait
+	// sharedWait is the time between tries of a message to a destination that shares its name with others and takes nothing until an operator acts. Each
+	// try costs the database a write.
+	sharedWait = time.Minute
 )
 
 // DestinationOf returns the queue of a destination.
@@ -77,10 +80,10 @@ func (q *Destination) Blamed(class sink.Class) bool {
 }
 
 // Delay is how long the head d, which has just failed, waits for its next attempt. If only an operator can help and no breaker slows its name
-// down, it is as long as a breaker would wait.
+// down, it is sharedWait: such names may be thousands.
 func (q *Destination) Delay(d *Delivery, class sink.Class, rnd *rand.Rand) time.Duration {
 	if !q.Blamed(class) && class == sink.ClassMisconfigured && d.Tries > breakerLongCalls {
-		return actWait
+		return sharedWait
 	}
 	return Delay(d.Route.Retry, d.Tries, rnd)
 }
