@@ -28,8 +28,9 @@ const (
 	// mostMissing topics that do not exist are remembered, so that only the first messages wait for their creation. If there are more, a
 	// message does not wait: its topic would be forgotten before it is asked for again, and so be waited for without end.
 	mostMissing = 1024
-	// missingFor is how long a topic is remembered that nobody asks for any more.
-	missingFor = time.Minute
+	// missingFor is how long a topic is remembered that nobody asks for any more. It is longer than thousands of topics take to be tried in turn: if they
+	// were forgotten by then, each would be waited for again.
+	missingFor = 10 * time.Minute
 	// unreadFor is how long an answer is kept for a call that left its question to others. Behind thousands of topics that do not exist, a
 	// call comes back late.
 	unreadFor = 10 * time.Second
