@@ -364,6 +364,7 @@ const pgSource = `kind: postgres, url: "${DATABASE_URL}", slot: "${SLOT}"`
 
 func TestReloadUnderLoad(t *testing.T) {
 	t.Parallel()
+	needHangup(t)
 	r := newReloadRig(t, newRig(t, "to come"), pgSource)
 	writer, err := pgx.Connect(t.Context(), r.env["DATABASE_URL"])
 	if err != nil {
@@ -387,6 +388,7 @@ func TestReloadUnderLoad(t *testing.T) {
 
 func TestReloadUnderLoadMySQL(t *testing.T) {
 	t.Parallel()
+	needHangup(t)
 	for _, kind := range servers.MySQLKinds() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -408,6 +410,7 @@ func TestReloadUnderLoadMySQL(t *testing.T) {
 
 func TestReloadUnderLoadMongoDB(t *testing.T) {
 	t.Parallel()
+	needHangup(t)
 	server := servers.SharedMongo(t)
 	name := server.NewDatabase(t)
 	r := newReloadRig(t, &rig{t: t, file: write(t, "tailbox.yaml", "to come"), env: map[string]string{"DATABASE_URL": server.URL(), "DATABASE": name}},
