@@ -77,11 +77,8 @@ type Pick struct{ From, Where quote.Raw }
 // be: case, accents and trailing spaces count here. Most types take all ids in one statement.
 func (t *Table) Picks(ids []string) ([]Pick, error) {
 	id := &t.ID
-	switch {
-	case id.Form == idText && id.collation == "":
+	if len(ids) == 1 || id.Form == idText && id.collation == "" {
 		return t.singlePicks(ids)
-	case len(ids) == 1:
-		return t.pickOne(ids[0])
 	}
 	b, err := t.list(make([]byte, 0, 64*len(ids)+200), ids)
 	if err != nil {
@@ -186,31 +183,24 @@ func (t *Table) Deletion(ids []string) (quote.Raw, error) {
 // comparable appends an id so that the column's index finds it. Beside a text that the column's character set may not have, the server would convert
 // the column, and use no index. What the set does not have becomes a question mark.
 func (t *IDType) comparable(b []byte, id string) ([]byte, error) {
-	if t.Form == idText && !isASCII(id) {
+	if t.Form == idText && t.collation != "" && !isASCII(id) {
 		return append(quote.Append(append(b, "CONVERT("...), id), " USING "+t.charset+") COLLATE "+t.collation...), nil
 	}
 	return t.Literal(b, id)
 }
 
-// pickOne finds one row without a list, which costs the server a temporary table.
-func (t *Table) pickOne(text string) ([]Pick, error) {
-	id := &t.ID
-	where, err := id.comparable([]byte("t."+id.Column+" = "), text)
-	if err != nil {
-		return nil, store.OnTable(t.String(), err)
-	}
-	if id.Form == idText {
-		where = quote.Append(append(where, " AND "+id.exact("t.")+" = "...), quote.Bin(text))
-	}
-	return []Pick{{quote.Raw(t.Forced()), quote.Raw(where)}}, nil
-}
-
-// singlePicks is for types that only compare with a constant by index, such as DATETIME.
+// singlePicks finds each row without a list. That is for types that only compare with a constant by index, such as DATETIME, and for one row, since
+// a list costs the server a temporary table.
 func (t *Table) singlePicks(ids []string) ([]Pick, error) {
-	picks := make([]Pick, len(ids))
+	id, picks := &t.ID, make([]Pick, len(ids))
 	for i, text := range ids {
-		where := append([]byte("t."+t.ID.Column+" = "), quote.Append(nil, text)...)
-		where = append(append(where, " AND "+t.ID.exact("t.")+" = "...), quote.Append(nil, quote.Bin(text))...)
+		where, err := id.comparable([]byte("t."+id.Column+" = "), text)
+		if err != nil {
+			return nil, store.OnTable(t.String(), err)
+		}
+		if id.Form == idText {
+			where = quote.Append(append(where, " AND "+id.exact("t.")+" = "...), quote.Bin(text))
+		}
 		picks[i] = Pick{quote.Raw(t.Forced()), quote.Raw(where)}
 	}
 	return picks, nil
