@@ -89,23 +89,29 @@ func decode64(s string) []byte {
 // readingTime is what the harness gives Debezium as the time of reading.
 const readingTime = 1000
 
+// java runs a program of testdata with Debezium's classes, and returns what it prints.
+func java(t *testing.T, program string, in []byte) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "java", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(servers.Debezium(t), "*"), filepath.Join("testdata", program))
+	cmd.Stdin = bytes.NewReader(in)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("run Debezium: %v\n%s", err, stderr.String())
+	}
+	return out
+}
+
 // theirs runs Debezium: Compare.java says what it takes.
 func theirs(t *testing.T, input map[string]any) [][]answer {
 	t.Helper()
-	lib := servers.Debezium(t)
 	in, err := json.Marshal(input)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "java", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(lib, "*"), filepath.Join("testdata", "Compare.java"))
-	cmd.Stdin = bytes.NewReader(in)
-	var out, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("run Debezium: %v\n%s", err, stderr.String())
-	}
 	var all [][]answer
-	decoder := json.NewDecoder(&out)
+	decoder := json.NewDecoder(bytes.NewReader(java(t, "Compare.java", in)))
 	for decoder.More() {
 		var answers []answer
 		if err := decoder.Decode(&answers); err != nil {
