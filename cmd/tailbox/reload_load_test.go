@@ -344,6 +344,7 @@ func (r *reloadRig) ordered(n int) {
 
 func newReloadRig(t *testing.T, r *rig, source string) *reloadRig {
 	t.Helper()
+	needHangup(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rr := &reloadRig{rig: r, source: source, rng: rand.New(rand.NewPCG(seed, 1))}
@@ -364,7 +365,6 @@ const pgSource = `kind: postgres, url: "${DATABASE_URL}", slot: "${SLOT}"`
 
 func TestReloadUnderLoad(t *testing.T) {
 	t.Parallel()
-	needHangup(t)
 	r := newReloadRig(t, newRig(t, "to come"), pgSource)
 	writer, err := pgx.Connect(t.Context(), r.env["DATABASE_URL"])
 	if err != nil {
@@ -388,7 +388,6 @@ func TestReloadUnderLoad(t *testing.T) {
 
 func TestReloadUnderLoadMySQL(t *testing.T) {
 	t.Parallel()
-	needHangup(t)
 	for _, kind := range servers.MySQLKinds() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -410,7 +409,6 @@ func TestReloadUnderLoadMySQL(t *testing.T) {
 
 func TestReloadUnderLoadMongoDB(t *testing.T) {
 	t.Parallel()
-	needHangup(t)
 	server := servers.SharedMongo(t)
 	name := server.NewDatabase(t)
 	r := newReloadRig(t, &rig{t: t, file: write(t, "tailbox.yaml", "to come"), env: map[string]string{"DATABASE_URL": server.URL(), "DATABASE": name}},

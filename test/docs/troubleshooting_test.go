@@ -13,6 +13,9 @@ import (
 	"testing"
 )
 
+// verb is one of a format.
+var verb = regexp.MustCompile(`%[-+#0-9.*\[\]]*[a-zA-Z]`)
+
 // TestQuotedTexts wants each text that the troubleshooting page quotes to stand in the program. An ellipsis stands for anything, and an error
 // is often put together at a colon. Of the pieces, those of twelve characters and more are looked for.
 func TestQuotedTexts(t *testing.T) {
@@ -23,7 +26,6 @@ func TestQuotedTexts(t *testing.T) {
 	}
 	texts := literals(t)
 	joints := regexp.MustCompile("…|: |`, `|, | \\(")
-	verb := regexp.MustCompile(`%[-+#0-9.*\[\]]*[a-zA-Z]`)
 	// The program puts these together of words.
 	composed := []string{"there is no ./tailbox.yaml and no /etc/tailbox/tailbox.yaml", "it is there already", "it is that of pipeline", "it belongs to database",
 		"connect to mysql", "connect to mariadb", "binlog_format is", "binlog_row_image is"}
@@ -54,13 +56,12 @@ func TestQuotedTexts(t *testing.T) {
 func literals(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	verb := regexp.MustCompile(`%[-+#0-9.*\[\]]*[a-zA-Z]`)
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && (d.Name() == "test" || strings.HasPrefix(d.Name(), ".") && d.Name() != "..") && path != root {
-			if err == nil {
-				return fs.SkipDir
-			}
+		if err != nil {
 			return err
+		}
+		if path != root && d.IsDir() && (d.Name() == "test" || strings.HasPrefix(d.Name(), ".")) {
+			return fs.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return nil
