@@ -63,11 +63,14 @@ func NewLaneOrder() LaneOrder {
 // Want says how long from now a blocking delivery is to be tried, if it turns out to be the first.
 func (o *LaneOrder) Want(k checkpoint.Key, wait time.Duration) { o.wanted[k] = wait }
 
+// Found says what the first blocking delivery of a lane is when the transaction ends, with the time that it has by then. The lane is not asked for.
+func (o *LaneOrder) Found(lane checkpoint.Lane, h *LaneHead) { o.Heads[lane] = h }
+
 // Forget takes back what Want said of a delivery.
 func (o *LaneOrder) Forget(k checkpoint.Key) { delete(o.wanted, k) }
 
 // Asked returns the lanes whose first deliveries are read into Heads: the touched ones; for one of the sink "", its group's lanes at every sink; and
-// for each group its lane of the sink "", which may hold the others up.
+// for each group its lane of the sink "", which may hold the others up. What Found told of is left out.
 func (o *LaneOrder) Asked(sinks map[string]bool) []checkpoint.Lane {
 	o.Touched.Spread(sinks)
 	var asked LaneSet
@@ -77,7 +80,7 @@ func (o *LaneOrder) Asked(sinks map[string]bool) []checkpoint.Lane {
 			asked.Add(checkpoint.Lane{Group: lane.Group})
 		}
 	}
-	return asked.Order
+	return slices.DeleteFunc(asked.Order, func(lane checkpoint.Lane) bool { return o.Heads[lane] != nil })
 }
 
 // Next returns when a parked delivery of a lane is tried. ok is true only if Want was called for the delivery, and it is now the first blocking one

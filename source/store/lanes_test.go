@@ -67,3 +67,15 @@ func TestLaneOrder(t *testing.T) {
 		equal(t, name, states, []store.LaneState{c.state})
 	}
 }
+
+// A lane whose first delivery is known is not read again; what holds its group up still is.
+func TestFoundLaneIsNotAsked(t *testing.T) {
+	t.Parallel()
+	o := store.NewLaneOrder()
+	found, read, unrouted := checkpoint.Lane{Sink: "a", Group: "g"}, checkpoint.Lane{Sink: "a", Group: "h"}, checkpoint.Lane{Group: "g"}
+	o.Touched.Add(found)
+	o.Touched.Add(read)
+	o.Found(found, &store.LaneHead{Key: checkpoint.Key{Sink: "a", Table: "t", ID: "1"}})
+	equal(t, "asked", o.Asked(map[string]bool{"a": true}), []checkpoint.Lane{read})
+	equal(t, "asked with unrouted messages", o.Asked(map[string]bool{"a": true, "": true}), []checkpoint.Lane{unrouted, read, {Group: "h"}})
+}

@@ -33,6 +33,7 @@ type parkedBefore struct {
 	alone, rowSettled bool
 	attempts          int
 	position          string
+	head              bool // it is the first blocking delivery of its lane, and not an operator's
 }
 
 // queueKnown asks for what is parked already of the deliveries that are parked or changed, and for the first deliveries of
@@ -46,9 +47,9 @@ func (a *attempt) queueKnown(b *session.Batch) {
 		return changes[i-len(parks)].Key
 	}) {
 		b.Each(func(r session.Row) error {
-			a.known[checkpoint.Key{Sink: l.sink, Table: l.table, ID: r.Text(0)}] = &parkedBefore{r.Bool(1), r.Bool(2), int(r.Num(3)), r.Text(4)}
+			a.known[checkpoint.Key{Sink: l.sink, Table: l.table, ID: r.Text(0)}] = &parkedBefore{r.Bool(1), r.Bool(2), int(r.Num(3)), r.Text(4), r.Bool(5)}
 			return nil
-		}, "SELECT p.message_id, p.alone, p.row_settled, p.attempts, p.position FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereKeys,
+		}, "SELECT p.message_id, p.alone, p.row_settled, p.attempts, p.position, p.blocks AND p.next_attempt_at IS NOT NULL FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereKeys,
 			a.s.Config.Pipeline, l.ids, quote.Bin(l.table), l.sink)
 	}
 	a.s.QueueHeadsOf(b, a.ParkedLanes(), a.Lanes.Before)
@@ -83,8 +84,9 @@ func (a *attempt) queueParks(ctx context.Context, b *session.Batch) error {
 	for i := range parks {
 		p := &parks[i]
 		s.Sinks[p.Sink] = true
+		lane := checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group}
 		if !store.Alone(p) {
-			a.Lanes.Touched.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
+			a.Lanes.Touched.Add(lane)
 		}
 		if a.known[p.Key()] != nil {
 			continue
@@ -103,6 +105,9 @@ func (a *attempt) queueParks(ctx context.Context, b *session.Batch) error {
 			case first[i]:
 				a.Lanes.Want(p.Key(), p.NextAttempt)
 			}
+		}
+		if first[i] && a.Lanes.Before[lane] == nil && a.changes[lane] == 0 && a.Request == nil {
+			row.Next = a.foundHead(lane, p.Key(), row.Position, p.State, p.Due, p.NextAttempt)
 		}
 		rest := s.fit(&row)
 		args = appendValues(append(args, s.Config.Pipeline, len(row.Content.Payload)+len(rest)), columns)

@@ -113,6 +113,8 @@ type attempt struct {
 	verdicts verdicts
 	now      *time.Time // of the server
 	known    map[checkpoint.Key]*parkedBefore
+	// changes counts the changes by lane, and parks what is parked.
+	changes, parks map[checkpoint.Lane]int
 }
 
 func (a *attempt) run(ctx context.Context) error {
@@ -133,6 +135,7 @@ func (a *attempt) run(ctx context.Context) error {
 // change parks, changes what is parked, and carries out a request. What it has queued goes with what follows.
 func (a *attempt) change(ctx context.Context, b *session.Batch) error {
 	if len(a.In.Park)+len(a.In.Changes) > 0 {
+		a.countLanes()
 		a.queueKnown(b)
 		if err := a.s.Send(ctx, b); err != nil {
 			return err

@@ -19,13 +19,13 @@ UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.state = 'delivered', p.blocks = 0,
 	p.changed_at = UTC_TIMESTAMP(6)
 WHERE ` + whereKeys
 
-	// alterParked gives a delivery its new state. Of those that block, only the first of a lane has a time, which is set when
-	// that is known. One that an operator dropped while an attempt of it was under way stays dropped. The assignments are made in
+	// alterParked gives a delivery its new state. Of those that block, only the first of a lane has a time. If it is not known yet
+	// which one that is, the time is set later. One that an operator dropped while an attempt of it was under way stays dropped. The assignments are made in
 	// this order.
 	alterParked = `
 UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.state = ?, p.blocks = ? AND NOT p.alone, p.attempts = ?, p.last_error = ?, p.error_class = ?,
 	p.tried_at = IF(p.tries = ?, p.tried_at, ?), p.tries = ?, p.failed_epoch = ?, p.failed_call = ?,
-	p.changed_at = UTC_TIMESTAMP(6), p.next_attempt_at = IF(p.blocks, NULL, ?)
+	p.changed_at = UTC_TIMESTAMP(6), p.next_attempt_at = IF(p.blocks, ?, ?)
 WHERE ` + whereKeys + ` AND p.state <> 'dropped'`
 
 	// superseded are all but the newest of a lane's blocking deliveries.
@@ -78,19 +78,23 @@ func (s *Store) queueKeys(b *session.Batch, sql string, keys []checkpoint.Key, a
 }
 
 func (a *attempt) queueAltered(b *session.Batch, c *checkpoint.Change) {
-	var next time.Time
+	before, lane := a.known[c.Key], store.LaneOf(c)
+	var next, ofHead time.Time
 	if store.Timed(c.Due, c.State) {
 		next = a.now.Add(c.NextAttempt)
-		if before := a.known[c.Key]; c.Blocks && before != nil && !before.alone {
+		if c.Blocks && before != nil && !before.alone {
 			a.Lanes.Want(c.Key, c.NextAttempt)
 		}
+	}
+	if c.Blocks && before != nil && before.head && !c.Supersede && a.changes[lane] == 1 && a.parks[lane] == 0 && a.Request == nil {
+		ofHead = a.foundHead(lane, c.Key, before.position, c.State, c.Due, c.NextAttempt)
 	}
 	var tried time.Time
 	if c.Tries > 0 {
 		tried = *a.now
 	}
 	b.Exec(alterParked, string(c.State), c.Blocks, c.Attempts, quote.OrNull(store.ErrorText(c.LastError)), quote.OrNull(c.ErrorClass),
-		c.Tries, tried, c.Tries, c.Failed.Epoch, c.Failed.Call, next,
+		c.Tries, tried, c.Tries, c.Failed.Epoch, c.Failed.Call, ofHead, next,
 		a.s.Config.Pipeline, quote.List{c.Key.ID}, quote.Bin(c.Key.Table), c.Key.Sink)
 }
 

@@ -37,6 +37,28 @@ func (s *Store) QueueHeadsOf(b *session.Batch, lanes []checkpoint.Lane, to map[c
 	}
 }
 
+// countLanes counts what happens in each lane.
+func (a *attempt) countLanes() {
+	a.changes, a.parks = make(map[checkpoint.Lane]int), make(map[checkpoint.Lane]int)
+	for i := range a.In.Changes {
+		a.changes[store.LaneOf(&a.In.Changes[i])]++
+	}
+	for i := range a.In.Park {
+		p := &a.In.Park[i]
+		a.parks[checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group}]++
+	}
+}
+
+// foundHead tells the lanes what the first blocking delivery of one is, and returns the time that its row is to get. That is for lanes in which nothing
+// else happens: reading each lane again costs as much as the rest of a settlement.
+func (a *attempt) foundHead(lane checkpoint.Lane, k checkpoint.Key, position string, state checkpoint.State, due bool, wait time.Duration) (next time.Time) {
+	if store.Timed(due, state) {
+		next = a.now.Add(wait)
+	}
+	a.Lanes.Found(lane, &store.LaneHead{Key: k, Position: position, State: state, Next: next})
+	return next
+}
+
 // Heads implements relational.Statements.
 func (s *Store) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]*store.LaneHead, error) {
 	heads := make(map[checkpoint.Lane]*store.LaneHead, len(lanes))
