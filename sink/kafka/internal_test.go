@@ -213,3 +213,33 @@ func TestManyMissingTopics(t *testing.T) {
 		}
 	})
 }
+
+// TestManyAnswers: a call that leaves its question to others finds the answer when it comes back, also behind ten thousand others.
+func TestManyAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const topics = 10_000
+		q := newQuestions()
+		for first := 0; first < topics; first += askedTogether {
+			for i := range askedTogether {
+				q.leave(fmt.Sprint("missing-", first+i))
+			}
+			for name, one := range q.take(fmt.Sprint("missing-", first)) {
+				q.close(name, one, nil, topicError(name, kafkago.UnknownTopicOrPartition))
+			}
+			<-time.After(300 * time.Millisecond)
+		}
+		for i := range topics {
+			if name := fmt.Sprint("missing-", i); q.answer(name) == nil {
+				t.Fatalf("the answer about %s, of %d, is lost", name, topics)
+			}
+		}
+		for i := range 2 * mostUnread {
+			q.keep(fmt.Sprint("gone-", i), errAsked, time.Now())
+		}
+		<-time.After(unreadFor + time.Second)
+		if q.keep("new", errAsked, time.Now()); len(q.unread) != 1 {
+			t.Errorf("%d answers are kept that nobody came back for", len(q.unread))
+		}
+	})
+}

@@ -31,9 +31,13 @@ const (
 	// missingFor is how long a topic is remembered that nobody asks for any more. It is longer than thousands of topics take to be tried in turn: if they
 	// were forgotten by then, each would be waited for again.
 	missingFor = 10 * time.Minute
-	// unreadFor is how long an answer is kept for a call that left its question to others. Behind thousands of topics that do not exist, a
-	// call comes back late.
-	unreadFor = 10 * time.Second
+	// unreadFor is how long an answer is kept for a call that left its question to others, and mostUnread how many are. Behind ten thousand topics that do
+	// not exist, a call comes back half a minute later, when all the others have been answered. If its own answer is lost by then, it asks again, as they all
+	// do, and only calls that wait get on.
+	unreadFor  = time.Minute
+	mostUnread = 16 << 10
+	// sweepPause is how long nothing is forgotten after old answers were: to look for them takes long.
+	sweepPause = time.Second
 )
 
 // errAsked answers deliveries whose topic is being asked for.
@@ -45,6 +49,7 @@ type questions struct {
 	open    map[string]*question // not asked yet
 	missing map[string]missing   // do not exist, as far as the brokers say
 	unread  map[string]unread    // answers that nobody waited for
+	swept   time.Time            // when old ones were last looked for
 }
 
 // question is about one topic. found and err are set when done is closed.
@@ -127,12 +132,24 @@ func (q *questions) close(name string, one *question, found *topic, err error) {
 	defer q.mu.Unlock()
 	one.found, one.err = found, q.patient(name, err)
 	if err != nil && !one.waited {
-		if len(q.unread) >= mostMissing {
-			clear(q.unread) // They ask again.
-		}
-		q.unread[name] = unread{one.err, time.Now()}
+		q.keep(name, one.err, time.Now())
 	}
 	close(one.done)
+}
+
+// keep keeps an answer for a call that did not wait for it. If there is no room, that call asks again.
+func (q *questions) keep(name string, err error, now time.Time) {
+	if len(q.unread) >= mostUnread && now.Sub(q.swept) >= sweepPause {
+		q.swept = now
+		for name, one := range q.unread {
+			if now.Sub(one.at) > unreadFor {
+				delete(q.unread, name)
+			}
+		}
+	}
+	if len(q.unread) < mostUnread {
+		q.unread[name] = unread{err, now}
+	}
 }
 
 // patient is err, or that it is no answer yet while a broker may be making the topic.
