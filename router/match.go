@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tailbox/tailbox/internal/glob"
 	"github.com/tailbox/tailbox/outbox"
 )
 
@@ -27,7 +28,7 @@ func newMatcher(match map[string][]string, path []string) (matcher, []*Problem) 
 		case isHeader && name != "":
 			all = append(all, matchHeader(name, patterns))
 		case text != nil:
-			all = append(all, func(m *outbox.Message) bool { return anyMatches(patterns, text(m)) })
+			all = append(all, func(m *outbox.Message) bool { return glob.Any(patterns, text(m)) })
 		default:
 			problems = append(problems, &Problem{Path: at(path, key), Reason: "unknown key of match", Allowed: []string{"type", "topic", "table", "group", "tenant", "header.NAME"}})
 		}
@@ -48,14 +49,14 @@ func newMatcher(match map[string][]string, path []string) (matcher, []*Problem) 
 	}, problems
 }
 
-func parsePatterns(texts []string, path []string) ([]pattern, []*Problem) {
+func parsePatterns(texts []string, path []string) ([]glob.Pattern, []*Problem) {
 	if len(texts) == 0 {
 		return nil, []*Problem{{Path: path, Reason: "needs a glob, a list of globs, or a /regular expression/"}}
 	}
-	patterns := make([]pattern, 0, len(texts))
+	patterns := make([]glob.Pattern, 0, len(texts))
 	var problems []*Problem
 	for _, text := range texts {
-		p, err := parsePattern(text)
+		p, err := glob.Parse(text)
 		if err != nil {
 			problems = append(problems, &Problem{Path: path, Value: text, Reason: err.Error()})
 			continue
@@ -84,22 +85,13 @@ func textOf(key string) func(*outbox.Message) string {
 
 // matchHeader looks at each header of that name, for a name may stand more than once. Without any it does not match,
 // not even *.
-func matchHeader(name string, patterns []pattern) matcher {
+func matchHeader(name string, patterns []glob.Pattern) matcher {
 	return func(m *outbox.Message) bool {
 		for i := range m.Headers {
-			if m.Headers[i].Name == name && anyMatches(patterns, string(m.Headers[i].Value)) {
+			if m.Headers[i].Name == name && glob.Any(patterns, string(m.Headers[i].Value)) {
 				return true
 			}
 		}
 		return false
 	}
-}
-
-func anyMatches(patterns []pattern, s string) bool {
-	for i := range patterns {
-		if patterns[i].match(s) {
-			return true
-		}
-	}
-	return false
 }

@@ -46,14 +46,18 @@ type shaper struct {
 // pipeline is for tables of shape debezium only; the others use their topic as it is, unless they bring a rule. pathOf
 // tells where an option stands in the configuration, tablePath where a key of the table does.
 func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []string, tablePath func(key string) []string) (*shaper, []*Problem) {
-	s := &shaper{topicColumn: t.Columns.Topic, typed: t.Shape == shapeDebezium, tombstone: own.tombstone, timestamp: own.columns["created_at"] != "",
+	topicColumn := t.Columns.Topic
+	if r := t.Reference("topic"); r != nil {
+		topicColumn = r.String()
+	}
+	s := &shaper{topicColumn: topicColumn, typed: t.Shape == shapeDebezium, tombstone: own.tombstone, timestamp: own.columns["created_at"] != "",
 		jsonHeaders: own.jsonHeaders, body: newBody(own)}
 	if own.contextColumn != "" {
 		s.context = &reading{column: own.contextColumn}
 	}
 	var problems []*Problem
 	ownRule := own.regexSet && own.regex != shared.regex || own.replacementSet && own.replacement != shared.replacement
-	if t.Columns.Topic != "" && (t.Shape == shapeDebezium || ownRule) {
+	if topicColumn != "" && (t.Shape == shapeDebezium || ownRule) {
 		rule, regexErr, replacementErr := newTopicRule(own.regex, own.replacement)
 		if regexErr != nil {
 			problems = append(problems, &Problem{Path: pathOf("route.topic.regex"), Value: own.regex,
@@ -65,7 +69,7 @@ func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []
 		}
 		s.topic = rule
 	}
-	if t.Columns.Topic == "" {
+	if topicColumn == "" {
 		text := t.Topic
 		if text == "" {
 			text = defaultTopicTemplate

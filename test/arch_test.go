@@ -46,7 +46,8 @@ func arrows() []rule {
 		of(`outbox/.+`, true, `outbox`),         // writers, one a driver
 		of(`source`, false, `outbox`),
 		of(`sink`, false, `outbox`),
-		of(`router`, false, `outbox`, `sink`),
+		of(`internal/glob`, false),
+		of(`router`, false, `outbox`, `sink`, `internal/glob`),
 		of(`checkpoint`, false, `source`, `outbox`),
 		of(`relay`, false, `outbox`, `source`, `sink`, `router`, `checkpoint`, `relay/(?:lane|memory)`),
 		of(`relay/lane`, false, `outbox`, `sink`, `router`, `checkpoint`, `relay/memory`),
@@ -55,7 +56,7 @@ func arrows() []rule {
 		of(`source/arena`, false, `outbox`),
 		of(`source/dial`, false),
 		of(`source/batches`, false, `source`, `source/arena`, `outbox`),
-		of(`source/columns`, false, `source`, `source/arena`, `outbox`),
+		of(`source/columns`, false, `source`, `source/arena`, `outbox`, `internal/glob`),
 		of(`source/store(/.*)?`, false, `source`, `source/columns`, `checkpoint`, `outbox`, `source/store(?:/.+)?`),
 		of(`source/poll`, false, `source`, `source/batches`, `outbox`),
 		of(`source/prepare`, false, `source`, `source/(?:columns|store(?:/.+)?)`, `outbox`),

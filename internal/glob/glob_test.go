@@ -1,10 +1,12 @@
-package router
+package glob_test
 
 import (
 	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/tailbox/tailbox/internal/glob"
 )
 
 func TestPattern(t *testing.T) {
@@ -21,11 +23,11 @@ func TestPattern(t *testing.T) {
 		{"*é?", "xéé", true}, {"/b+/", "abbc", true}, {"/^b/", "ab", false}, {"/", "/", true}, {"//", "x", true},
 		{"[a]", "a", false}, {"[a]", "[a]", true},
 	} {
-		p, err := parsePattern(c.pattern)
+		p, err := glob.Parse(c.pattern)
 		if err != nil {
 			t.Fatalf("%q: %v", c.pattern, err)
 		}
-		if got := p.match(c.text); got != c.want {
+		if got := p.Match(c.text); got != c.want {
 			t.Errorf("pattern %q on %q: %v, want %v", c.pattern, c.text, got, c.want)
 		}
 	}
@@ -42,11 +44,11 @@ func FuzzGlob(f *testing.F) {
 		quoted := regexp.QuoteMeta(pattern)
 		quoted = strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(quoted)
 		want := regexp.MustCompile(`(?s)\A` + quoted + `\z`).MatchString(text)
-		p, err := parsePattern(pattern)
+		p, err := glob.Parse(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := p.match(text); got != want {
+		if got := p.Match(text); got != want {
 			t.Errorf("pattern %q on %q: %v, want %v", pattern, text, got, want)
 		}
 	})
