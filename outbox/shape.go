@@ -77,6 +77,14 @@ type Table struct {
 	Feedback Feedback
 	// Retention is how long delivered rows stay; 0 = for ever.
 	Retention time.Duration
+	// Set are columns of the application's own that show a state; see SetFor.
+	Set []SetValue
+	// References say where parts of a message stand that have no column of their own.
+	References []Reference
+	// Ungrouped are values of the group that mean none.
+	Ungrouped []string
+	// Headers chooses which of the application's headers go to sinks.
+	Headers HeaderFilter
 	// Tenants are those whose rows are this pipeline's; none = all rows are.
 	Tenants []string
 }

@@ -1,6 +1,9 @@
 package outbox
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // Words are the values of the status column, each as text. All of them may be whole numbers, for a column of such a type. The words
 // for pending, retrying and waiting may be one.
@@ -35,10 +38,12 @@ func Number(word string) (n int64, ok bool) {
 	return n, err == nil && strconv.FormatInt(n, 10) == word
 }
 
-// Value is a word as it is written where a column has no type: a number if all words are.
+// Value is a word as it is written where a column has no type: a number or a boolean if all words are.
 func (w Words) Value(word string) any {
 	n, ok := Number(word)
 	switch {
+	case !slices.ContainsFunc(w.List(), func(s string) bool { return s != "true" && s != "false" }):
+		return word == "true"
 	case !ok || w.Numbers() < len(WordNames()):
 		return word
 	case n == int64(int32(n)):

@@ -144,6 +144,9 @@ func (s *Section) keepTable(t *outbox.Table, shape *outbox.Shape) {
 	if len(t.Columns.Group) == 0 && len(shape.Columns.Group) > 0 {
 		columns.keep("group", nil)
 	}
+	for i := range t.References {
+		columns.keep(t.References[i].Part, t.References[i].String())
+	}
 	if t.Columns.Status != "" {
 		words := s.file.section(emptyNode(), s.at("words"))
 		for _, key := range outbox.WordNames() {

@@ -58,19 +58,28 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 	}
 	if !ok {
 		s.Add("shape", t.Shape, "is unknown", shapeNames()...)
-		s.Allow("columns", "on_delivered", "words", "topic", "retention", "tenants", "feedback")
+		s.Allow("columns", "on_delivered", "words", "topic", "retention", "tenants", "feedback", "ungrouped", "headers", "set")
 		return t, own
 	}
 	if kind == "mongodb" {
 		shape = shape.AsDocuments()
 	}
-	t.Columns = readColumns(s, &shape, columnOptions(t.Shape, shared, own))
+	t.Columns, t.References = readColumns(s, &shape, columnOptions(t.Shape, shared, own))
+	t.Ungrouped = s.Strings("ungrouped")
+	if headers := s.Section("headers"); headers != nil {
+		t.Headers = outbox.HeaderFilter{Allow: headers.Strings("allow"), Deny: headers.Strings("deny")}
+		headers.Done()
+	}
 	if kind == "mongodb" {
 		refusePaths(s, &t.Columns)
 	}
-	t.Words, t.AlsoPending = readWords(s, shape.Words, &t.Columns)
-	t.Topic = readTopic(s, shape.Topic, &t.Columns)
+	t.Set = readSet(s)
+	t.Words, t.AlsoPending = readWords(s, shape.Words, &t)
+	if t.Reference("topic") == nil || s.Has("topic") {
+		t.Topic = readTopic(s, shape.Topic, &t.Columns)
+	}
 	t.OnDelivered = readOnDelivered(s, &t.Columns)
+	checkSet(s, &t)
 	merged := router.OptionsOf(&t, shared, own)
 	t.Fields, t.Optional = merged.Fields(t.Columns), merged.Optional()
 	t.NeedsType = merged.NeedsType(t.Columns)
@@ -82,14 +91,14 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 
 // readWords lays the words of the file over the shape's. One word may stand for several states of a row that is not done, but a row
 // that is done or given up must not look as if it waited.
-func readWords(s *Section, byShape outbox.Words, columns *outbox.Columns) (words outbox.Words, also []string) {
+func readWords(s *Section, byShape outbox.Words, t *outbox.Table) (words outbox.Words, also []string) {
 	words = byShape
 	section := s.Section("words")
 	if section == nil {
 		return words, nil
 	}
 	defer section.Done()
-	if columns.Status == "" {
+	if t.Columns.Status == "" {
 		s.Add("words", "", "have no effect, because the table has no status column: name it as columns.status, or leave words out")
 	}
 	for _, key := range outbox.WordNames() {
@@ -100,9 +109,11 @@ func readWords(s *Section, byShape outbox.Words, columns *outbox.Columns) (words
 			*word, also = list[0], list[1:]
 		}
 	}
+	// Two values are enough if another column tells which rows are dead, or if a column has no third one.
+	two := words.Dead == words.Pending && (len(t.SetFor("dead")) > 0 || words.Pending == "false" && words.Delivered == "true")
 	for _, key := range []string{"delivered", "dead"} {
-		if word := *words.Word(key); word == words.Pending || slices.Contains(also, word) {
-			section.Add(key, word, "is the word for pending too, so such rows would be delivered again: give it a word of its own")
+		if word := *words.Word(key); (word == words.Pending || slices.Contains(also, word)) && !(key == "dead" && two) {
+			section.Add(key, word, "is the word for pending too, so such rows would be delivered again: give it a word of its own, or set a column of your own under set.dead")
 		}
 	}
 	if words.Dead == words.Delivered {
@@ -182,9 +193,9 @@ func columnOptions(shape string, shared, own router.Options) map[string]string {
 	return shared.With(own).Columns()
 }
 
-// readColumns lays the columns of the file, and those that router options name, over the shape's.
-func readColumns(s *Section, shape *outbox.Shape, named map[string]string) outbox.Columns {
-	columns := shape.Columns
+// readColumns lays the columns of the file, and those that router options name, over the shape's. Of parts that stand elsewhere it returns where.
+func readColumns(s *Section, shape *outbox.Shape, named map[string]string) (columns outbox.Columns, references []outbox.Reference) {
+	columns = shape.Columns
 	explicit := map[string]bool{}
 	section := s.Section("columns")
 	var group []string
@@ -192,7 +203,17 @@ func readColumns(s *Section, shape *outbox.Shape, named map[string]string) outbo
 		for _, key := range section.Keys() {
 			field := columns.Field(key)
 			explicit[key] = true
+			text, isText := section.reference(key)
 			switch {
+			case isText:
+				if r, err := outbox.ParseReference(key, text); err != nil {
+					section.Add(key, text, err.Error())
+				} else {
+					references = append(references, r)
+				}
+				if field != nil {
+					*field = ""
+				}
 			case key == "group":
 				group = section.columns(key)
 			case field == nil:
@@ -220,7 +241,17 @@ func readColumns(s *Section, shape *outbox.Shape, named map[string]string) outbo
 			s.file.Add(s.at("columns", need), "", "must name a column: a table without one cannot be an outbox")
 		}
 	}
-	return columns
+	return columns, references
+}
+
+// reference returns the text of a column that is meant as a reference.
+func (s *Section) reference(key string) (text string, ok bool) {
+	_, v := child(s.node, key)
+	if v == nil || v.Kind != yaml.ScalarNode || !outbox.IsReference(v.Value) {
+		return "", false
+	}
+	text = s.String(key, "")
+	return text, outbox.IsReference(text) // else a variable of the environment
 }
 
 // refusePaths refuses names of fields within documents, which are not read. Where the relay only writes, and looks for what it wrote,
@@ -244,7 +275,10 @@ func refusePaths(s *Section, columns *outbox.Columns) {
 func (s *Section) columns(key string) []string {
 	var names []string
 	for _, name := range s.Strings(key) {
-		if name != "" {
+		switch {
+		case outbox.IsReference(name):
+			s.Add(key, name, "is a reference in a list: a group is made of columns, or of one reference alone")
+		case name != "":
 			names = append(names, s.identifier(key, name))
 		}
 	}

@@ -227,6 +227,75 @@ func TestTableNameQuotes(t *testing.T) {
 }
 
 // The word for pending may be a list: the first one is written, the others are those of the program that had the table before.
+// TestReferences: parts of a message that no column holds, and what is wrong with one.
+func TestReferences(t *testing.T) {
+	t.Parallel()
+	table := func(text string) string {
+		return "source: {kind: postgres, url: x, tables: [{shape: tailbox, " + text + "}]}\n"
+	}
+	c, err := read(t, "", table(`columns: {type: "${header.event-type}", topic: "${payload.a.b}", group: "${header.p}", key: null}, ungrouped: "*", headers: {deny: [p]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := c.Source.Tables[0]
+	want := []outbox.Reference{{Part: "type", Header: "event-type"}, {Part: "topic", Path: []string{"a", "b"}}, {Part: "group", Header: "p"}}
+	if diff := cmp.Diff(want, got.References); diff != "" || got.Columns.Type+got.Columns.Topic+got.Topic != "" || got.Columns.Group != nil {
+		t.Errorf("references (-want +got):\n%s%+v", diff, got)
+	}
+	if diff := cmp.Diff(outbox.HeaderFilter{Deny: []string{"p"}}, got.Headers); diff != "" || len(got.Ungrouped) != 1 || got.Ungrouped[0] != "*" {
+		t.Errorf("headers (-want +got):\n%s%+v", diff, got)
+	}
+	for text, want := range map[string]string{
+		`columns: {id: "${header.x}"}`:                       `columns.id "${header.x}": is no column: only type, topic, group, key, tenant can come from a header`,
+		`columns: {type: "${x}"}`:                            `columns.type "${x}": is no reference: write ${header.NAME}`,
+		`columns: {group: [a, "${header.x}"]}`:               `is a reference in a list: a group is made of columns, or of one reference alone`,
+		`columns: {topic: "${header.x}"}, topic: y`:          `stands beside columns.topic`,
+		`columns: {tenant: "${header.x}"}, tenants: [a]`:     `needs a column that holds the tenant`,
+		`headers: {only: [a]}`:                               `headers.only: unknown key`,
+		`columns: {nope: "${header.x}"}`:                     `is no column`,
+		`columns: {type: "${header.x}"}, headers: {deny: 1}`: "",
+	} {
+		_, err := read(t, "", table(text))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestSet: what columns of one's own get with a state, and what is wrong with it.
+func TestSet(t *testing.T) {
+	t.Parallel()
+	table := func(text string) string {
+		return "source: {kind: postgres, url: x, tables: [{shape: tailbox, " + text + "}]}\n"
+	}
+	c, err := read(t, "", table(`set: {dead: {blocked: true, at: now, note: null, n: 5}, delivered: {"\"At\"": now}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []outbox.SetValue{{State: "delivered", Column: "At", Value: "now", Now: true}, {State: "dead", Column: "blocked", Value: "true"},
+		{State: "dead", Column: "at", Value: "now", Now: true}, {State: "dead", Column: "note", Null: true}, {State: "dead", Column: "n", Value: "5"}}
+	if diff := cmp.Diff(want, c.Source.Tables[0].Set); diff != "" {
+		t.Errorf("set (-want +got):\n%s", diff)
+	}
+	const two = "words: {pending: 0, retrying: 0, waiting: 0, dead: 0, delivered: 1}"
+	for text, want := range map[string]string{
+		`set: {pending: {a: 1}}`:                         `set.pending: unknown key`,
+		`set: {dead: {status: x}}`:                       `set.dead.status "x": is a column that tailbox reads or writes itself`,
+		`set: {dead: {a: 1}}, on_delivered: keep`:        `has no effect with on_delivered: keep`,
+		`set: {delivered: {a: 1}}, on_delivered: delete`: `has no effect with on_delivered: delete`,
+		`set: {dead: [a]}`:                               `set.dead: must be a mapping`,
+		two:                                              `words.dead "0": is the word for pending too`,
+		`set: {dead: {a: null, b: 1}}, ` + two:           `set.dead.a "null": does not tell which rows are dead`,
+		`set: {dead: {a: 1}}, ` + two:                    "",
+		`words: {pending: false, retrying: false, waiting: false, dead: false, delivered: true}`: "",
+	} {
+		_, err := read(t, "", table(text))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: error %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestPendingWords(t *testing.T) {
 	t.Parallel()
 	words := func(words string) (*config.Config, error) {

@@ -125,6 +125,7 @@ func (d *Decoder) Decode(p *Plan, vals []Value, large bool, m *outbox.Message) e
 	d.group(p, vals, m)
 	d.small(p, vals, m)
 	d.body(p, vals, m)
+	p.Refiner.Refine(m)
 	p.Bound(m)
 	return nil
 }
@@ -304,7 +305,7 @@ func (d *Decoder) body(p *Plan, vals []Value, m *outbox.Message) {
 		p.Fault(m, p.Payload, err)
 	}
 	m.Binary = p.Payload >= 0 && p.Columns[p.Payload].Binary()
-	if text, null, err := d.column(p, p.Headers, vals); err != nil {
+	if text, null, err := d.headers(p, vals); err != nil {
 		p.Fault(m, p.Headers, err)
 	} else if !null {
 		if d.headerBuf, err = BoundedHeaders(d.headerBuf[:0], text); err != nil {
@@ -323,6 +324,16 @@ func (d *Decoder) body(p *Plan, vals []Value, m *outbox.Message) {
 			p.Fault(m, i, err)
 		}
 	}
+}
+
+// headers returns the text of the headers, which may stand in a column of bytes.
+func (d *Decoder) headers(p *Plan, vals []Value) (text []byte, null bool, err error) {
+	if i := p.Headers; i >= 0 && p.Columns[i].Binary() && vals[i].Tag != Null && vals[i].Tag != Dropped {
+		if text, ok, err := p.Columns[i].Payload(&d.Arena, &vals[i]); ok || err != nil {
+			return text, false, err
+		}
+	}
+	return d.column(p, p.Headers, vals)
 }
 
 // key returns the key: bytes as they are, everything else as its text.

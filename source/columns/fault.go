@@ -35,6 +35,11 @@ func (p *Plan) Bound(m *outbox.Message) {
 	}
 	i := map[string]int{"type": p.Type, "tenant": p.Tenant, "topic": p.Topic, "key": p.Key, "content_type": p.ContentType, "idempotency_key": p.IdempotencyKey,
 		"correlation_id": p.CorrelationID}[over.Name]
+	if i < 0 {
+		Undecodable(m, fmt.Sprintf("%s of %s is beyond its bound: %s: shorten it at the row's writer, then edit or drop the message",
+			p.Refiner.Name(over.Name), p.Table, over.Why))
+		return
+	}
 	if m.Fault == nil || p.routes(i) {
 		Undecodable(m, fmt.Sprintf("column %s of %s is beyond its bound: %s: shorten it at the row's writer, then edit or drop the message",
 			p.Names[i], p.Table, over.Why))

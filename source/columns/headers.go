@@ -45,46 +45,56 @@ func BoundedHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
 
 // EachHeader shows see, if it is not nil, each header and whether its value stands in quotes. It ends at an error of see.
 func EachHeader(hs []outbox.Header, text []byte, see func(h *outbox.Header, quoted bool) error) ([]outbox.Header, error) {
+	err := eachMember(text, func(name, value []byte, quoted bool) error {
+		hs = append(hs, outbox.Header{Name: unsafe.String(unsafe.SliceData(name), len(name)), Value: value})
+		if see == nil {
+			return nil
+		}
+		return see(&hs[len(hs)-1], quoted)
+	})
+	return hs, err
+}
+
+// eachMember shows see the members of an object in their order: the text of a string, nil for null, the JSON of anything else. It ends at an error of
+// see. Null is taken for an empty object, as some libraries write none.
+func eachMember(text []byte, see func(name, value []byte, quoted bool) error) error {
 	i := skipSpace(text, 0)
-	if string(text[i:min(i+4, len(text))]) == "null" { // what some libraries write for none
-		return hs, endOfHeaders(text, i+4)
+	if string(text[i:min(i+4, len(text))]) == "null" {
+		return endOfHeaders(text, i+4)
 	}
 	if i >= len(text) || text[i] != '{' {
-		return hs, ErrHeaders
+		return ErrHeaders
 	}
 	i = skipSpace(text, i+1)
 	if i < len(text) && text[i] == '}' {
-		return hs, endOfHeaders(text, i+1)
+		return endOfHeaders(text, i+1)
 	}
 	for {
 		name, next, err := jsonString(text, i)
 		if err != nil {
-			return hs, err
+			return err
 		}
-		hs = append(hs, outbox.Header{Name: unsafe.String(unsafe.SliceData(name), len(name))})
-		h := &hs[len(hs)-1]
 		i = skipSpace(text, next)
 		if i >= len(text) || text[i] != ':' {
-			return hs, ErrHeaders
+			return ErrHeaders
 		}
 		i = skipSpace(text, i+1)
 		quoted := i < len(text) && text[i] == '"'
-		if h.Value, i, err = headerValue(text, i); err != nil {
-			return hs, err
+		var value []byte
+		if value, i, err = headerValue(text, i); err != nil {
+			return err
 		}
-		if see != nil {
-			if err := see(h, quoted); err != nil {
-				return hs, err
-			}
+		if err := see(name, value, quoted); err != nil {
+			return err
 		}
 		i = skipSpace(text, i)
 		switch {
 		case i >= len(text):
-			return hs, ErrHeaders
+			return ErrHeaders
 		case text[i] == '}':
-			return hs, endOfHeaders(text, i+1)
+			return endOfHeaders(text, i+1)
 		case text[i] != ',':
-			return hs, ErrHeaders
+			return ErrHeaders
 		}
 		i = skipSpace(text, i+1)
 	}

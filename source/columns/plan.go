@@ -1,6 +1,7 @@
 package columns
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,6 +33,8 @@ type Plan struct {
 	Untyped bool
 	// TextKey: a key of bytes is the database's text of it, as Debezium sends it.
 	TextKey bool
+	// Refiner adds what no column holds; nil adds nothing.
+	Refiner *Refiner
 }
 
 // New finds the columns of a configured table by name; same tells whether two names are of one column. A missing column that
@@ -72,6 +75,9 @@ func New(t *outbox.Table, names []string, same func(a, b string) bool) (Plan, er
 	if c.ID == "" {
 		missing = append(missing, "id")
 	}
+	if p.Headers < 0 && slices.ContainsFunc(t.References, func(r outbox.Reference) bool { return r.Header != "" }) && !slices.Contains(missing, c.Headers) {
+		missing = append(missing, cmp.Or(c.Headers, "headers"))
+	}
 	if len(missing) > 0 {
 		e := &Missing{Table: p.Table, Names: missing, among: names}
 		if p.Type < 0 && c.Type != "" && t.NeedsType && slices.Contains(missing, c.Type) {
@@ -79,6 +85,7 @@ func New(t *outbox.Table, names []string, same func(a, b string) bool) (Plan, er
 		}
 		return p, e
 	}
+	p.Refiner = NewRefiner(t)
 	return p, nil
 }
 
@@ -170,6 +177,19 @@ func Pending(t *outbox.Table, ref func(name string) (sql string, ok bool), isPen
 		return "(" + isPending(status) + " OR " + status + " IS NULL)"
 	}
 	return "(" + isPending(status) + " OR " + status + " IS NULL AND " + unstamped + ")"
+}
+
+// NotDead returns the further condition that a row does not look dead by a column of the application's own; "" if no such column tells. Ref returns a
+// column as the statement names it. Equals compares it with a value.
+func NotDead(t *outbox.Table, ref func(name string) string, equals func(column, value string) string) string {
+	flag := t.DeadFlag()
+	switch {
+	case flag == nil:
+		return ""
+	case flag.Now:
+		return " AND " + ref(flag.Column) + " IS NULL"
+	}
+	return " AND (" + equals(ref(flag.Column), flag.Value) + ") IS NOT TRUE"
 }
 
 // IsPending is the condition that a status column, as it stands in a statement, has such a word.

@@ -81,7 +81,9 @@ func Privileges(t *outbox.Table, update ...string) []string {
 }
 
 // MarkColumns are the configured columns that show what becomes of a message.
-func MarkColumns(c *outbox.Columns) []string {
+func MarkColumns(t *outbox.Table) []string {
+	c := &t.Columns
 	all := []string{c.Status, c.Attempts, c.LastAttemptAt, c.NextAttemptAt, c.LastError, c.DeliveredAt, c.Failures, c.UpdatedAt, c.Receipt}
+	all = append(all, t.SetColumns()...)
 	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
 }

@@ -151,7 +151,7 @@ func TestPrivileges(t *testing.T) {
 		}
 		equal(t, fmt.Sprintf("%+v", c), prepare.Privileges(made, c.update...), c.want)
 	}
-	equal(t, "columns that are written", prepare.MarkColumns(&outbox.Columns{ID: "id", Status: "st", DeliveredAt: "done", Receipt: "r"}), []string{"st", "done", "r"})
+	equal(t, "columns that are written", prepare.MarkColumns(&outbox.Table{Columns: outbox.Columns{ID: "id", Status: "st", DeliveredAt: "done", Receipt: "r"}, Set: []outbox.SetValue{{State: "dead", Column: "off"}}}), []string{"st", "done", "r", "off"})
 }
 
 // A table that is marked needs a column for it, and one with a retention the time of the delivery.

@@ -202,6 +202,46 @@ func testGroups(t *testing.T, k Kind) {
 	equal(t, "groups", groups, []string{"order:7", "a:b:c", "acme:7", "", "", ""})
 }
 
+// testReferences: a part that no column holds comes from a header or from the payload, by each road to a message.
+func testReferences(t *testing.T, k Kind) {
+	referring := table("tailbox", "referring")
+	referring.Columns.Type, referring.Columns.Key, referring.Columns.Group = "", "", nil
+	referring.References = []outbox.Reference{{Part: "type", Header: "event-type"}, {Part: "group", Header: "part"}, {Part: "key", Path: []string{"order", "id"}}}
+	referring.Ungrouped, referring.Headers = []string{"*"}, outbox.HeaderFilter{Deny: []string{"part", `*\*`}}
+	r := newStoreRig(t, k, Setup{Tables: []Table{referring}})
+	from := r.establish()
+	headers := func(typ, part string) []outbox.Header {
+		return []outbox.Header{{Name: "event-type", Value: []byte(typ)}, {Name: `App\Stamp`, Value: []byte("x")}, {Name: "part", Value: []byte(part)}}
+	}
+	written := []*outbox.Message{
+		{ID: EventID(1), Headers: headers("Paid", "7"), Payload: []byte(`{"other": [1, {"id": 0}], "order": {"id": 42}}`)},
+		{ID: EventID(2), Headers: headers("Sent", "*"), Payload: []byte(`{"order": {"id": "x\u0041"}}`)},
+		{ID: EventID(3), Payload: []byte(`not json`)},
+	}
+	var refs []checkpoint.RowRef
+	for _, m := range written {
+		r.insert(m)
+		refs = append(refs, checkpoint.RowRef{Table: r.tables[0].String(), ID: m.ID})
+	}
+	ms, _ := r.read(source.Start{From: from}).messages(len(written))
+	fetched, _, err := r.st.Fetch(r.ctx, refs, outbox.Position{Log: 1, Commit: 5}, fetchAll)
+	r.must(err, "fetch")
+	for road, ms := range map[string][]*outbox.Message{"the log": ms, "a fetch": fetched} {
+		var got []string
+		for _, m := range ms {
+			fault := ""
+			if m.Fault != nil {
+				fault = m.Fault.Class
+			}
+			got = append(got, fmt.Sprintf("%s %q %q %q %d %s", m.Type, m.Group, m.Key, m.Payload, len(m.Headers), fault))
+		}
+		equal(t, road, got, []string{
+			fmt.Sprintf(`Paid "7" "42" %q 1 `, written[0].Payload), fmt.Sprintf(`Sent "" "xA" %q 1 `, written[1].Payload),
+			fmt.Sprintf(` "" "" %q 0 %s`, written[2].Payload, outbox.FaultUndecodable),
+		})
+	}
+}
+
 // testBig: large payloads arrive whole, and alone in their batch where they have to.
 func testBig(t *testing.T, k Kind) {
 	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})

@@ -214,6 +214,7 @@ func Source(t *testing.T, k Kind) {
 		{name: "IDTypes", run: testIDTypes},
 		{name: "NoID", run: testNoID},
 		{name: "Groups", run: testGroups},
+		{name: "References", run: testReferences},
 		{name: "Big", run: testBig},
 		{name: "TooLarge", run: testTooLarge},
 		{name: "Bounds", run: testBounds},

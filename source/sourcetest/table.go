@@ -18,7 +18,10 @@ type Value struct {
 // sets. Columns that are left out have their defaults. The value of the id column is Message.ID.
 func (t Table) Values(m *outbox.Message) []Value {
 	c := &t.Columns
-	values := []Value{{c.ID, m.ID}, {c.Type, m.Type}, {c.Payload, m.Payload}}
+	values := []Value{{c.ID, m.ID}, {c.Payload, m.Payload}}
+	if c.Type != "" {
+		values = append(values, Value{c.Type, m.Type})
+	}
 	text := func(column, v string) {
 		if column != "" && v != "" {
 			values = append(values, Value{column, v})

@@ -107,8 +107,8 @@ func (m *Message) Complete() bool { return m.Row >= 0 || m.Settled || m.Unfinish
 
 // A RowChange is what is to happen to one row of the user's table.
 type RowChange struct {
-	// Word is the status. Next is when the message is tried again; nil = no time.
-	Word     string
+	// State is what the row shows, one of outbox.WordNames. Next is when the message is tried again; nil = no time.
+	State    string
 	Attempts int
 	// Failures are those of Attempts that were refused.
 	Failures int
@@ -123,9 +123,8 @@ type RowChange struct {
 // A TableView is what a table lets the relay do with its rows.
 type TableView struct {
 	OnDelivered outbox.OnDelivered
-	Words       outbox.Words
-	// HasStatus: there is a status column, which shows what becomes of a parked message.
-	HasStatus bool
+	// HasStatus: there is a status column. Shows: a column shows what becomes of a parked message.
+	HasStatus, Shows bool
 	// Viewable: a column shows the state of parked deliveries. Updatable: there is a column that mark would set.
 	Viewable, Updatable bool
 	// Receipts: there is a column for what sinks answered. With keep, it is the only one that is written.
@@ -135,8 +134,8 @@ type TableView struct {
 // ViewOf returns what a table lets the relay do if all its configured columns exist.
 func ViewOf(t *outbox.Table) TableView {
 	c := &t.Columns
-	viewable := t.OnDelivered != outbox.Keep && (c.Status != "" || c.Attempts != "" || c.Failures != "" || c.NextAttemptAt != "" || c.LastError != "")
-	return TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: c.Status != "", Viewable: viewable,
+	viewable := t.OnDelivered != outbox.Keep && (c.Status != "" || c.Attempts != "" || c.Failures != "" || c.NextAttemptAt != "" || c.LastError != "" || len(t.Set) > 0)
+	return TableView{OnDelivered: t.OnDelivered, HasStatus: c.Status != "", Shows: c.Status != "" || len(t.Set) > 0, Viewable: viewable,
 		Updatable: viewable || c.DeliveredAt != "" || c.Receipt != "", Receipts: c.Receipt != ""}
 }
 
@@ -150,10 +149,10 @@ func (t *TableView) Delivered(c *RowChange, dropped bool) (del, touch bool) {
 	case t.OnDelivered != outbox.Mark || !t.Updatable:
 		return false, false
 	}
-	c.Word, c.Delivered, c.Failures = t.Words.Delivered, true, max(c.Attempts-1, 0)
+	c.State, c.Delivered, c.Failures = string(checkpoint.StateDelivered), true, max(c.Attempts-1, 0)
 	if dropped {
 		// Without a status column, only delivered_at can show that nothing is left to do for the row.
-		c.Word, c.Delivered, c.Failures = t.Words.Dead, !t.HasStatus, c.Attempts
+		c.State, c.Delivered, c.Failures = string(checkpoint.StateDead), !t.HasStatus, c.Attempts
 	}
 	return false, true
 }
@@ -175,7 +174,7 @@ func (t *TableView) Decide(m *Message, c *RowChange) (del, touch bool) {
 		}
 		return t.Delivered(c, dropped)
 	}
-	if t.OnDelivered == outbox.Delete && !t.HasStatus {
+	if t.OnDelivered == outbox.Delete && !t.Shows {
 		// tailbox_parked has a copy, unless the message was too large for one.
 		inTable := false
 		for i := range m.Live {
@@ -210,12 +209,10 @@ func (t *TableView) show(m *Message, c *RowChange) {
 	}
 	c.Attempts, c.Failures, c.Next, c.Err = worst.Attempts, worst.Attempts, worst.Next, worst.LastError
 	switch worst.State {
-	case checkpoint.StateDead:
-		c.Word = t.Words.Dead
-	case checkpoint.StateRetrying:
-		c.Word = t.Words.Retrying
+	case checkpoint.StateDead, checkpoint.StateRetrying:
+		c.State = string(worst.State)
 	default:
-		c.Word = t.Words.Waiting
+		c.State = string(checkpoint.StateWaiting)
 	}
 }
 

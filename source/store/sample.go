@@ -22,9 +22,9 @@ func (t *TableView) Samples(at time.Time) (list []Sample) {
 	if del, touch := t.Delivered(&c, false); touch && !del {
 		list = append(list, Sample{"delivered", c})
 	}
-	if !t.Viewable || t.OnDelivered == outbox.Delete && !t.HasStatus {
+	if !t.Viewable || t.OnDelivered == outbox.Delete && !t.Shows {
 		return list
 	}
-	return append(list, Sample{"retrying", RowChange{Word: t.Words.Retrying, Attempts: 1, Failures: 1, Next: &at, Err: "refused"}},
-		Sample{"waiting", RowChange{Word: t.Words.Waiting}}, Sample{"dead", RowChange{Word: t.Words.Dead, Attempts: 1, Failures: 1, Err: "refused"}})
+	return append(list, Sample{"retrying", RowChange{State: "retrying", Attempts: 1, Failures: 1, Next: &at, Err: "refused"}},
+		Sample{"waiting", RowChange{State: "waiting"}}, Sample{"dead", RowChange{State: "dead", Attempts: 1, Failures: 1, Err: "refused"}})
 }

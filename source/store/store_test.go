@@ -103,11 +103,10 @@ func TestFirstOfLanes(t *testing.T) {
 // What the row of a message shows, and what becomes of it.
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	words := outbox.DefaultWords()
-	mark := store.TableView{OnDelivered: outbox.Mark, Words: words, HasStatus: true, Viewable: true, Updatable: true}
-	remove := store.TableView{OnDelivered: outbox.Delete, Words: words}
-	keep := store.TableView{OnDelivered: outbox.Keep, Words: words}
-	stamp := store.TableView{OnDelivered: outbox.Mark, Words: words, Updatable: true} // delivered_at alone
+	mark := store.TableView{OnDelivered: outbox.Mark, HasStatus: true, Shows: true, Viewable: true, Updatable: true}
+	remove := store.TableView{OnDelivered: outbox.Delete}
+	keep := store.TableView{OnDelivered: outbox.Keep}
+	stamp := store.TableView{OnDelivered: outbox.Mark, Updatable: true} // delivered_at alone
 	view := func(s checkpoint.State, attempts int) store.ParkedView {
 		return store.ParkedView{State: s, Attempts: attempts, LastError: string(s)}
 	}
@@ -118,12 +117,12 @@ func TestDecide(t *testing.T) {
 		del, touch bool
 		want       store.RowChange
 	}{
-		"delivered":           {mark, nil, 0, false, true, store.RowChange{Word: "delivered", Attempts: 1, Delivered: true}},
+		"delivered":           {mark, nil, 0, false, true, store.RowChange{State: "delivered", Attempts: 1, Delivered: true}},
 		"delivered, deleted":  {remove, nil, 0, true, true, store.RowChange{Attempts: 1}},
 		"delivered, kept":     {keep, nil, 0, false, false, store.RowChange{Attempts: 1}},
-		"dropped":             {mark, []store.ParkedView{view("dropped", 7)}, 0, false, true, store.RowChange{Word: "dead", Attempts: 7, Failures: 7, Err: "dropped"}},
-		"dropped, no status":  {stamp, []store.ParkedView{view("dropped", 7)}, 0, false, true, store.RowChange{Word: "dead", Attempts: 7, Failures: 7, Err: "dropped", Delivered: true}},
-		"the worst is shown":  {mark, []store.ParkedView{view("waiting", 0), view("dead", 3), view("dead", 4), view("retrying", 9)}, -1, false, true, store.RowChange{Word: "dead", Attempts: 4, Failures: 4, Err: "dead"}},
+		"dropped":             {mark, []store.ParkedView{view("dropped", 7)}, 0, false, true, store.RowChange{State: "dead", Attempts: 7, Failures: 7, Err: "dropped"}},
+		"dropped, no status":  {stamp, []store.ParkedView{view("dropped", 7)}, 0, false, true, store.RowChange{State: "dead", Attempts: 7, Failures: 7, Err: "dropped", Delivered: true}},
+		"the worst is shown":  {mark, []store.ParkedView{view("waiting", 0), view("dead", 3), view("dead", 4), view("retrying", 9)}, -1, false, true, store.RowChange{State: "dead", Attempts: 4, Failures: 4, Err: "dead"}},
 		"parked, nothing to":  {stamp, []store.ParkedView{view("dead", 3)}, 0, false, false, store.RowChange{}},
 		"the copy is enough":  {remove, []store.ParkedView{view("dead", 3)}, 0, true, true, store.RowChange{}},
 		"deleted before":      {remove, []store.ParkedView{view("dead", 3)}, -1, true, false, store.RowChange{}},

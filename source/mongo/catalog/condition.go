@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"slices"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -26,11 +27,37 @@ func Pending(t *outbox.Table) bson.D {
 		if t.Columns.DeliveredAt != "" {
 			where = append(where, bson.E{Key: "$or", Value: bson.A{bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: pending}}}}, bson.D{{Key: t.Columns.DeliveredAt, Value: nil}}}})
 		}
-		return append(where, Ours(t)...)
+		return append(append(where, notDead(t)...), Ours(t)...)
 	case t.Columns.DeliveredAt != "":
-		return append(bson.D{{Key: t.Columns.DeliveredAt, Value: nil}}, Ours(t)...)
+		return append(bson.D{{Key: t.Columns.DeliveredAt, Value: nil}}, append(notDead(t), Ours(t)...)...)
 	}
 	return nil
+}
+
+// notDead is the further filter that a document does not look dead by a field of the application's own; nil if no such field tells.
+func notDead(t *outbox.Table) bson.D {
+	flag := t.DeadFlag()
+	switch {
+	case flag == nil:
+		return nil
+	case flag.Now:
+		return bson.D{{Key: flag.Column, Value: nil}}
+	}
+	return bson.D{{Key: flag.Column, Value: bson.D{{Key: "$ne", Value: SetValue(flag)}}}}
+}
+
+// SetValue is a value that the configuration gives a field: a boolean, a whole number or a text, as it is written there.
+func SetValue(v *outbox.SetValue) any {
+	if v.Null {
+		return nil
+	}
+	if n, ok := outbox.Number(v.Value); ok {
+		return n
+	}
+	if b, err := strconv.ParseBool(v.Value); err == nil && v.Value == strconv.FormatBool(b) {
+		return b
+	}
+	return v.Value
 }
 
 // PendingOurs is the same, or where no column tells, the filter for all of this pipeline's documents.

@@ -46,6 +46,7 @@ func (d *Decoder) Decode(p *Plan, doc []byte, m *outbox.Message) error {
 	}
 	d.small(p, m)
 	d.body(p, m)
+	p.refiner.Refine(m)
 	p.bound(m)
 	if !large && len(m.Payload) > d.MaxMessage { // as JSON it is longer than it was as BSON
 		m.Payload = nil
@@ -130,6 +131,11 @@ func (p *Plan) bound(m *outbox.Message) {
 	}
 	i := map[string]int{"type": p.typ, "tenant": p.tenant, "topic": p.topic, "key": p.key, "content_type": p.contentType, "idempotency_key": p.idempotencyKey,
 		"correlation_id": p.correlationID}[over.Name]
+	if i < 0 {
+		columns.Undecodable(m, fmt.Sprintf("%s of %s is beyond its bound: %s: shorten it at its writer, then edit or drop the message",
+			p.refiner.Name(over.Name), p.Table, over.Why))
+		return
+	}
 	if m.Fault == nil || p.routes(i) {
 		columns.Undecodable(m, fmt.Sprintf("field %s of %s is beyond its bound: %s: shorten it at its writer, then edit or drop the message",
 			p.names[i], p.Table, over.Why))

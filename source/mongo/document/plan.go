@@ -20,11 +20,13 @@ type Plan struct {
 	fields                                                       []int
 	// untyped: a document without a type is a message like any other.
 	untyped bool
+	// refiner adds what no field holds; nil adds nothing.
+	refiner *columns.Refiner
 }
 
 // NewPlan looks which columns the table has.
 func NewPlan(t *outbox.Table) *Plan {
-	p := &Plan{Table: t.String(), untyped: columns.Untyped(t)}
+	p := &Plan{Table: t.String(), untyped: columns.Untyped(t), refiner: columns.NewRefiner(t)}
 	find := func(name string) int {
 		if name == "" {
 			return -1

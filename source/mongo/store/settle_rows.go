@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/mongo/document"
 	"github.com/tailbox/tailbox/source/store"
@@ -162,7 +163,9 @@ func assignments(t *outbox.Table, r *rowChange) bson.A {
 	if t.OnDelivered == outbox.Keep {
 		return bson.A{bson.D{{Key: "$set", Value: set}}}
 	}
-	add(c.Status, document.Literal(t.Words.Value(r.Word)))
+	if word := t.Words.Word(r.State); word != nil {
+		add(c.Status, document.Literal(t.Words.Value(*word)))
+	}
 	more := bson.A{} // whether one more attempt was spent
 	for _, count := range []struct {
 		column string
@@ -193,6 +196,13 @@ func assignments(t *outbox.Table, r *rowChange) bson.A {
 		add(c.LastError, document.Literal(r.Err))
 	} else {
 		add(c.LastError, nil)
+	}
+	for _, v := range t.SetFor(r.State) {
+		if v.Now {
+			add(v.Column, "$$NOW")
+		} else {
+			add(v.Column, document.Literal(catalog.SetValue(&v)))
+		}
 	}
 	return bson.A{bson.D{{Key: "$set", Value: set}}}
 }

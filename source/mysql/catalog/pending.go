@@ -19,7 +19,21 @@ func (t *Table) PendingCondition(alias string) string {
 	if pending == "" {
 		return ""
 	}
-	return pending + Ours(&t.Table, alias)
+	return pending + NotDead(&t.Table, alias) + Ours(&t.Table, alias)
+}
+
+// NotDead is the further condition that a row does not look dead by columns of the application's own; "" if that is no question.
+func NotDead(t *outbox.Table, alias string) string {
+	return columns.NotDead(t, func(name string) string { return alias + "." + quote.Ident(name) },
+		func(column, value string) string { return column + " = " + SetValue(value) })
+}
+
+// SetValue is the SQL of a value that the configuration gives a column: true and false are 1 and 0.
+func SetValue(value string) string {
+	if value == "true" || value == "false" {
+		return strings.ToUpper(value)
+	}
+	return quote.Text(value)
 }
 
 // PendingRows is the SQL condition by which a table's rows are pending at a new position; "" = none is. With a fix, nothing

@@ -53,7 +53,7 @@ func (c *checker) oneTable(ctx context.Context, t *catalog.Table) error {
 	c.columns(t)
 	c.unswept(t)
 	var marks []string
-	for _, name := range prepare.MarkColumns(&t.Columns) {
+	for _, name := range prepare.MarkColumns(&t.Table) {
 		if _, ok := t.Column(name); ok {
 			marks = append(marks, name)
 		}

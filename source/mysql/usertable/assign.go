@@ -99,7 +99,7 @@ func (t *Table) Sets(r *store.RowChange) (set []Assignment) {
 		}
 	}
 	if col := t.col(c.Status); col != "" {
-		assign(col, r.Word)
+		assign(col, *t.Words.Word(r.State))
 	}
 	for _, count := range counts {
 		switch {
@@ -130,6 +130,16 @@ func (t *Table) Sets(r *store.RowChange) (set []Assignment) {
 	}
 	if col := t.col(c.UpdatedAt); col != "" {
 		assign(col, now)
+	}
+	for _, v := range t.SetFor(r.State) {
+		switch column := quote.Ident(v.Column); {
+		case v.Null:
+			assign(column, quote.Raw("NULL"))
+		case v.Now:
+			assign(column, now)
+		default:
+			assign(column, quote.Raw(catalog.SetValue(v.Value)))
+		}
 	}
 	return set
 }

@@ -22,6 +22,9 @@ func (t *Table) Written() bool { return t.OnDelivered != outbox.Keep || t.View.R
 // ours is the further condition by which a row of alias t is this pipeline's; "" if all are.
 func (t *Table) ours() string { return catalog.Ours(&t.Table, "t") }
 
+// open is the further condition by which a row of alias t that looks pending is this pipeline's, and does not look dead.
+func (t *Table) open() string { return catalog.NotDead(&t.Table, "t") + t.ours() }
+
 // A Table is an outbox table as the database has it, with what statements on its rows need to know.
 type Table struct {
 	outbox.Table // Schema is set
@@ -123,6 +126,15 @@ func Resolve(ctx context.Context, s *session.Session, conf outbox.Table) (*Table
 			return nil, fmt.Errorf("%w: table %s: %s", source.ErrStop, t, strings.Join(faults, "; "))
 		}
 	}
+	for i := range t.Set {
+		v := &t.Set[i]
+		switch column := t.Column(v.Column); {
+		case column == nil:
+			return nil, fmt.Errorf("%w: table %s has no column %q, which set.%s names: correct source.tables", source.ErrStop, t, v.Column, v.State)
+		case v.Null && column.required:
+			return nil, fmt.Errorf("%w: column %s of table %s cannot be NULL, but set.%s.%[2]s is null: give another value", source.ErrStop, v.Column, t, v.State)
+		}
+	}
 	t.View = store.ViewOf(&t.Table)
 	if c := t.Column(conf.Columns.Receipt); t.View.Receipts && (c == nil || !strings.HasSuffix(c.typ, "text") && !strings.HasSuffix(c.typ, "char")) {
 		return nil, fmt.Errorf("%w: table %s has no column %q of type TEXT for receipts: ALTER TABLE %s ADD COLUMN %s TEXT, or correct columns.receipt",
@@ -198,16 +210,16 @@ func (t *Table) Pending() string {
 	c := &t.Columns
 	switch {
 	case c.Status != "" && t.Column(c.Status).required:
-		return columns.IsPending(&t.Table, "t."+quote.Ident(c.Status), quote.Text) + t.ours()
+		return columns.IsPending(&t.Table, "t."+quote.Ident(c.Status), quote.Text) + t.open()
 	case c.Status != "":
 		ref := "t." + quote.Ident(c.Status)
 		null := ref + " IS NULL"
 		if delivered := t.col(c.DeliveredAt); delivered != "" {
 			null += " AND t." + delivered + " IS NULL"
 		}
-		return "(" + columns.IsPending(&t.Table, ref, quote.Text) + " OR " + null + ")" + t.ours()
+		return "(" + columns.IsPending(&t.Table, ref, quote.Text) + " OR " + null + ")" + t.open()
 	case c.DeliveredAt != "":
-		return "t." + quote.Ident(c.DeliveredAt) + " IS NULL" + t.ours()
+		return "t." + quote.Ident(c.DeliveredAt) + " IS NULL" + t.open()
 	}
 	return "TRUE" + t.ours()
 }

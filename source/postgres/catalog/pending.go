@@ -17,7 +17,14 @@ func (t *Table) Pending(alias string) string {
 	if pending == "" {
 		return ""
 	}
-	return pending + Ours(&t.Table, alias+".")
+	return pending + NotDead(&t.Table, alias+".") + Ours(&t.Table, alias+".")
+}
+
+// NotDead returns the further condition that a row does not look dead by columns of the application's own; "" if that is no question. prefix
+// qualifies its columns.
+func NotDead(t *outbox.Table, prefix string) string {
+	return columns.NotDead(t, func(name string) string { return prefix + sqltext.Ident(name) },
+		func(column, value string) string { return column + sqltext.Equals + sqltext.Literal(value) })
 }
 
 // Ours returns the further condition that a row is this pipeline's; "" if all are. prefix qualifies its columns. A tenant that is NULL is written "".

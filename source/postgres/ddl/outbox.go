@@ -23,9 +23,9 @@ func Privileges(t *outbox.Table) []string {
 // MarkColumns are the columns that the relay writes, as far as the table has them.
 func MarkColumns(t *outbox.Table) []string {
 	if t.OnDelivered == outbox.Keep {
-		return prepare.MarkColumns(&outbox.Columns{Receipt: t.Columns.Receipt})
+		return prepare.MarkColumns(&outbox.Table{Columns: outbox.Columns{Receipt: t.Columns.Receipt}})
 	}
-	return prepare.MarkColumns(&t.Columns)
+	return prepare.MarkColumns(t)
 }
 
 // tailboxColumns define the shape tailbox, and optional columns of all our other shapes.

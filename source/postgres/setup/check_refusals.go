@@ -121,8 +121,8 @@ func (m *marks) after(ctx context.Context, conn *pgx.Conn, sample *store.Sample,
 	}
 	r := &sample.Change
 	err = conn.QueryRow(ctx, "SELECT "+condition+" FROM (SELECT "+strings.Join(after, ", ")+" FROM (SELECT "+strings.Join(before, ", ")+") t, "+
-		"(VALUES ($1::text, $2::int, $3::int, $4::timestamptz, $5::text, $6::bool, $7::text)) v (word, attempts, failures, next, err, delivered, receipt)) marked",
-		r.Word, int32(r.Attempts), int32(r.Failures), pgstore.NextAttempt(r.Next), r.Err, r.Delivered, r.Receipt).Scan(&is)
+		"(VALUES ($1::text, $2::int, $3::int, $4::timestamptz, $5::text, $6::bool, $7::text)) v (state, attempts, failures, next, err, delivered, receipt)) marked",
+		r.State, int32(r.Attempts), int32(r.Failures), pgstore.NextAttempt(r.Next), r.Err, r.Delivered, r.Receipt).Scan(&is)
 	return is, err
 }
 

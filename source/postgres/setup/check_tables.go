@@ -125,7 +125,7 @@ func (c *checker) columns(ctx context.Context, t *catalog.Table) error {
 		{cols.NextAttemptAt, timestamps, "a timestamp"}, {cols.DeliveredAt, timestamps, "a timestamp"}, {cols.LastError, []catalog.Kind{catalog.KindText}, "text"},
 		{cols.Receipt, []catalog.Kind{catalog.KindText}, "text"},
 		{cols.Priority, []catalog.Kind{catalog.KindInt2, catalog.KindInt4, catalog.KindInt8}, "an integer"}, {cols.AvailableAt, timestamps, "a timestamp"},
-		{cols.CreatedAt, timestamps, "a timestamp"}, {cols.Headers, []catalog.Kind{catalog.KindJSONB, catalog.KindText}, "jsonb, json or text"},
+		{cols.CreatedAt, timestamps, "a timestamp"}, {cols.Headers, []catalog.Kind{catalog.KindJSONB, catalog.KindText, catalog.KindBytea}, "jsonb, json, text or bytea"},
 		{cols.Payload, []catalog.Kind{catalog.KindText, catalog.KindBytea, catalog.KindJSONB, catalog.KindBpchar}, "bytea, jsonb, json or text"},
 	} {
 		if col, ok := t.Column(want.name); ok && want.name != "" && !slices.Contains(want.kinds, col.Kind) {

@@ -99,7 +99,7 @@ func TestAlikeCountsFit(t *testing.T) {
 	r.Exec("ALTER TABLE outbox ALTER attempts TYPE smallint")
 	r.Reopen()
 	r.Row(1)
-	sql, args, err := r.St.AlikeStatement(&store.RowChange{Word: "retrying", Attempts: 40000}, sourcetest.EventID(1))
+	sql, args, err := r.St.AlikeStatement(&store.RowChange{State: "retrying", Attempts: 40000}, sourcetest.EventID(1))
 	if err != nil {
 		t.Fatal(err)
 	}

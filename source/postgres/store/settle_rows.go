@@ -60,17 +60,17 @@ func (w *rowWork) args() ([]any, error) {
 	}
 	if w.alike {
 		r := &w.rows[0]
-		return []any{ids, r.Word, int32(r.Attempts), int32(r.Failures), NextAttempt(r.Next), r.Err, r.Delivered}, nil
+		return []any{ids, r.State, int32(r.Attempts), int32(r.Failures), NextAttempt(r.Next), r.Err, r.Delivered}, nil
 	}
-	words, errs := make([]string, len(w.rows)), make([]string, len(w.rows))
+	states, errs := make([]string, len(w.rows)), make([]string, len(w.rows))
 	attempts, failures, delivered := make([]int32, len(w.rows)), make([]int32, len(w.rows)), make([]bool, len(w.rows))
 	next := make([]pgtype.Timestamptz, len(w.rows))
 	for i := range w.rows {
 		r := &w.rows[i]
-		words[i], errs[i], attempts[i], failures[i] = r.Word, r.Err, int32(r.Attempts), int32(r.Failures)
+		states[i], errs[i], attempts[i], failures[i] = r.State, r.Err, int32(r.Attempts), int32(r.Failures)
 		delivered[i], next[i] = r.Delivered, NextAttempt(r.Next)
 	}
-	args := []any{ids, words, attempts, failures, next, errs, delivered}
+	args := []any{ids, states, attempts, failures, next, errs, delivered}
 	if w.table.View.Receipts {
 		receipts := make([]string, len(w.rows))
 		for i := range w.rows {
@@ -107,7 +107,7 @@ func (w *rowWork) sql(passLocked bool) string {
 		}
 		// With several arguments unnest is part of the language: it cannot have a schema.
 		from = "unnest($1::" + t.ID.Cast + ", $2::pg_catalog.text[], $3::int[], $4::int[], $5::pg_catalog.timestamptz[], $6::pg_catalog.text[], $7::boolean[]" + further + ") " +
-			"WITH ORDINALITY AS v (id, word, attempts, failures, next, err, delivered" + names + ", n)"
+			"WITH ORDINALITY AS v (id, state, attempts, failures, next, err, delivered" + names + ", n)"
 	}
 	if passLocked {
 		from = "(SELECT v.* FROM " + from + " JOIN " + t.SQL + " AS l ON l." + id + t.ID.Equals + "v.id FOR UPDATE OF l SKIP LOCKED) AS v"
@@ -134,7 +134,7 @@ func (w *rowWork) alikeSQL(passLocked bool) string {
 	if !w.delete {
 		// The table need not have a column for each value, so they are named and typed in one place.
 		verb = "UPDATE " + t.SQL + " AS t SET " + t.Assignments() +
-			" FROM (VALUES ($2::pg_catalog.text, $3::int, $4::int, $5::pg_catalog.timestamptz, $6::pg_catalog.text, $7::boolean)) AS v (word, attempts, failures, next, err, delivered)"
+			" FROM (VALUES ($2::pg_catalog.text, $3::int, $4::int, $5::pg_catalog.timestamptz, $6::pg_catalog.text, $7::boolean)) AS v (state, attempts, failures, next, err, delivered)"
 	}
 	sql := verb + " WHERE t." + id + t.ID.Equals + "ANY (" + ids + ")"
 	if w.counted {

@@ -17,7 +17,7 @@ func (t *Table) Old(prefix string) string {
 	if t.Columns.Status != "" {
 		cond += " AND coalesce(" + prefix + sqltext.Ident(t.Columns.Status) + "::pg_catalog.text OPERATOR(pg_catalog.=) " + sqltext.Literal(t.Words.Delivered) + ", false)"
 	}
-	return cond + t.ours(prefix)
+	return cond + catalog.NotDead(&t.Table, prefix) + t.ours(prefix)
 }
 
 // ours is the further condition by which a row is this pipeline's; "" if all are.
@@ -83,5 +83,5 @@ func (t *Table) Pending(prefix string) string {
 		}
 		cond = "(" + cond + " OR " + null + ")"
 	}
-	return cond + t.ours(prefix)
+	return cond + catalog.NotDead(&t.Table, prefix) + t.ours(prefix)
 }

@@ -130,6 +130,9 @@ func Resolve(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*Table, er
 	} else if len(faults) > 0 {
 		return nil, fmt.Errorf("%w: table %s: %s", source.ErrStop, t, strings.Join(faults, "; "))
 	}
+	if err := t.settable(ctx, conn); err != nil {
+		return nil, err
+	}
 	t.View = store.ViewOf(&t.Table)
 	if base := t.Types[conf.Columns.Receipt]; t.View.Receipts && base != "text" && !strings.HasPrefix(base, "character") {
 		return nil, fmt.Errorf("%w: table %s has no column %q of type text for receipts: ALTER TABLE %s ADD COLUMN %s text, or correct columns.receipt",

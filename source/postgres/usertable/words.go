@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/postgres/pgerr"
 )
 
 // WordFaults tells which words the status column cannot hold: they are no values of its type, or it would change them. columnType is
@@ -17,10 +20,6 @@ import (
 func WordFaults(ctx context.Context, conn *pgx.Conn, t *outbox.Table, columnType string) ([]string, error) {
 	if columnType == "" {
 		return nil, nil
-	}
-	if columnType == "boolean" {
-		return []string{fmt.Sprintf("status column %s is a boolean, which cannot tell pending, delivered and dead rows apart: leave it out (columns: {status: null}), "+
-			"and name a column delivered_at, or choose on_delivered: delete or keep; feedback can write the boolean", t.Columns.Status)}, nil
 	}
 	var faults []string
 	for _, w := range columns.StatusWords(t) {
@@ -36,5 +35,36 @@ func WordFaults(ctx context.Context, conn *pgx.Conn, t *outbox.Table, columnType
 			faults = append(faults, w.Fault(t, columnType, fmt.Sprintf("makes %q of the word %q", back, w.Word)))
 		}
 	}
+	if columnType == "boolean" && len(faults) > 0 {
+		return []string{fmt.Sprintf("status column %s is a boolean: set words to {pending: false, retrying: false, waiting: false, dead: false, delivered: true}, and if another column "+
+			"shows dead rows, set that one under set.dead; or leave the status out (columns: {status: null}), and name a column delivered_at, or choose on_delivered: delete or keep",
+			t.Columns.Status)}, nil
+	}
 	return faults, nil
+}
+
+// settable returns an error if a column that a state sets is missing, or cannot hold the value.
+func (t *Table) settable(ctx context.Context, conn *pgx.Conn) error {
+	for i := range t.Set {
+		v := &t.Set[i]
+		key := "set." + v.State + "." + v.Column
+		columnType, ok := t.Types[v.Column]
+		switch {
+		case !ok:
+			return fmt.Errorf("%w: table %s has no column %q, which %s names: correct source.tables", source.ErrStop, t, v.Column, key)
+		case v.Null && t.required[v.Column]:
+			return fmt.Errorf("%w: column %s of table %s cannot be NULL, but %s is null: give another value", source.ErrStop, v.Column, t, key)
+		case v.Null || v.Now && strings.HasPrefix(columnType, "timestamp"):
+			continue
+		}
+		_, err := conn.Exec(ctx, "SELECT "+t.setValue(v))
+		var refused *pgconn.PgError
+		switch {
+		case errors.As(err, &refused):
+			return fmt.Errorf("%w: column %s of table %s, of type %s, cannot hold the value of %s: %s: correct source.tables", source.ErrStop, v.Column, t, columnType, key, refused.Message)
+		case err != nil:
+			return pgerr.Fault("look at columns of table "+t.String(), err)
+		}
+	}
+	return nil
 }

@@ -37,7 +37,7 @@ func (t *Table) Sets() (set []assignment) {
 		return set
 	}
 	if col := t.col(c.Status); col != "" {
-		assign(col, "v.word::"+sqltext.Type(t.Types[c.Status]))
+		assign(col, t.byState(outbox.WordNames(), func(state string) string { return t.literal(*t.Words.Word(state), c.Status) }))
 	}
 	more := ""
 	for _, count := range []struct{ name, now string }{{c.Failures, "v.failures"}, {c.Attempts, "v.attempts"}} {
@@ -70,7 +70,49 @@ func (t *Table) Sets() (set []assignment) {
 	if col := t.col(c.UpdatedAt); col != "" {
 		assign(col, "pg_catalog.now()")
 	}
+	for _, name := range t.SetColumns() {
+		assign(sqltext.Ident(name), t.setSQL(name))
+	}
 	return set
+}
+
+// byState is SQL for a value by the state of a row's change: to returns that of a state.
+func (t *Table) byState(states []string, to func(state string) string) string {
+	sql := "CASE"
+	for _, state := range states {
+		sql += " WHEN v.state" + sqltext.Equals + sqltext.Literal(state) + " THEN " + to(state)
+	}
+	return sql + " END"
+}
+
+// literal is SQL for a value of a column.
+func (t *Table) literal(value, column string) string {
+	return sqltext.Literal(value) + "::" + sqltext.Type(t.Types[column])
+}
+
+// setSQL is SQL for what a column that a state sets becomes; without a value for the state, what it is.
+func (t *Table) setSQL(column string) string {
+	var states []string
+	values := map[string]string{}
+	for i := range t.Set {
+		if v := &t.Set[i]; v.Column == column {
+			states = append(states, v.State)
+			values[v.State] = t.setValue(v)
+		}
+	}
+	sql := t.byState(states, func(state string) string { return values[state] })
+	return strings.TrimSuffix(sql, " END") + " ELSE t." + sqltext.Ident(column) + " END"
+}
+
+// setValue is SQL for one value.
+func (t *Table) setValue(v *outbox.SetValue) string {
+	switch {
+	case v.Null:
+		return "NULL"
+	case v.Now:
+		return "pg_catalog.now()::" + sqltext.Type(t.Types[v.Column])
+	}
+	return t.literal(v.Value, v.Column)
 }
 
 // countSQL caps a count at the column's maximum, because the row must be written in any case.

@@ -20,7 +20,7 @@ func show(all []Rows) string {
 		}
 		var ids []string
 		for _, c := range r.Changes {
-			ids = append(ids, fmt.Sprintf("%s@%d=%s", c.ID, c.Index, c.Word))
+			ids = append(ids, fmt.Sprintf("%s@%d=%s", c.ID, c.Index, c.State))
 		}
 		out = append(out, r.Table+" "+verb+" "+strings.Join(ids, " "))
 	}
@@ -30,9 +30,8 @@ func show(all []Rows) string {
 func TestRows(t *testing.T) {
 	t.Parallel()
 	table := func(name string, on outbox.OnDelivered, receipts bool) Table {
-		words := outbox.DefaultWords()
 		return Table{Table: &outbox.Table{Schema: "s", Name: name, OnDelivered: on}, Findable: func(id string) bool { return id != "" },
-			View: &store.TableView{OnDelivered: on, Words: words, HasStatus: true, Viewable: on == outbox.Mark,
+			View: &store.TableView{OnDelivered: on, HasStatus: true, Shows: true, Viewable: on == outbox.Mark,
 				Updatable: on == outbox.Mark, Receipts: receipts}}
 	}
 	tables := []Table{table("marked", outbox.Mark, false), table("receipts", outbox.Mark, true), table("deleted", outbox.Delete, false), table("kept", outbox.Keep, false)}
