@@ -18,8 +18,9 @@ type Proposal struct {
 	Columns      []Setting
 	Words        []Setting
 	// Rest are the other keys of the table.
-	Rest     []Setting
-	Feedback []Setting
+	Rest []Setting
+	// Set are the columns that show a state.
+	Set []Setting
 	// Questions are what nobody but the owner of the table can tell.
 	Questions []string
 	// Unused are columns that have no meaning for tailbox.

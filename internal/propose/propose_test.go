@@ -21,7 +21,7 @@ type parsed struct {
 			Columns     map[string]any
 			Words       map[string]any
 			OnDelivered string `yaml:"on_delivered"`
-			Feedback    map[string]string
+			Set         map[string]map[string]any
 		}
 	}
 }
@@ -95,12 +95,21 @@ func wrong(table *report.Table, text string) string {
 			used[name] = key
 		}
 	}
+	for state, columns := range got.Set {
+		for name := range columns {
+			if used[name] != "" && used[name] != "set" || !slices.ContainsFunc(table.Columns, func(c report.Column) bool { return c.Name == strings.ReplaceAll(strings.Trim(name, `"`), `""`, `"`) || c.Name == name }) {
+				return fmt.Sprintf("set.%s names the column %q, which is none, or %s", state, name, used[name])
+			}
+			used[name] = "set"
+		}
+	}
+	two := got.Set["dead"] != nil || got.Words["pending"] == false
 	switch {
 	case got.OnDelivered == "" && !asks:
 		return "nothing says what becomes of a row, and nothing is asked"
 	case got.Columns["status"] != nil && got.Words == nil && !asks:
 		return "a status without words"
-	case got.Words != nil && (got.Words["delivered"] == got.Words["pending"] || got.Words["dead"] == got.Words["pending"] || got.Words["dead"] == got.Words["delivered"]):
+	case got.Words != nil && (got.Words["delivered"] == got.Words["pending"] || got.Words["dead"] == got.Words["pending"] && !two || got.Words["dead"] == got.Words["delivered"]):
 		return "two states have one word"
 	}
 	return ""

@@ -1,7 +1,6 @@
 package propose
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,14 +19,18 @@ func (c *chooser) settle() {
 		c.words(status)
 		return
 	case number != nil && at == nil:
-		c.number(number)
+		c.flags(number, "0", "1")
+		return
+	case flag != nil && at == nil:
+		c.flags(flag, "false", "true")
 		return
 	case at != nil:
 		c.rest("on_delivered", "mark", at.Name+" is set once the message is delivered")
 		c.question("A row whose %s is NULL counts as pending, and tailbox sets it to the time of the delivery. If the program before set it earlier, such as when it took the row, write delivered_at: null.", at.Name)
-	case flag != nil && c.updates():
-		c.rest("on_delivered", "keep", "no column can hold the states of a row: the feedback sets "+flag.Name)
-		c.question("A boolean cannot tell tailbox which rows are delivered. So after a lost slot tailbox stops and asks. A status column of text, or a time that is NULL until the delivery, does more.")
+		if flag != nil {
+			c.set("delivered", flag, "true", "as the program before did")
+		}
+		c.gaveUp()
 	case telltale != nil:
 		c.rest("on_delivered", `"`+Unknown+`"`, "see the questions")
 		c.question("%s, of type %s, seems to tell what is delivered, but tailbox cannot use it. Write on_delivered: delete if a row may go once it is delivered; or keep, with a feedback statement that sets %s.",
@@ -42,27 +45,76 @@ func (c *chooser) settle() {
 	if at == nil && c.t.Rows > 0 {
 		c.question("The table has rows, and nothing tells tailbox which of them were delivered. Let the program before deliver them to the end, and write start: now under source. With start: pending tailbox delivers all of them.")
 	}
-	if flag != nil && c.updates() {
-		c.Feedback = append(c.Feedback, Setting{"delivered", c.update(flag, "true"), "as the program before did"})
+}
+
+// flags takes a column of two values for the status: no is pending, yes is delivered.
+func (c *chooser) flags(flag *report.Column, no, yes string) {
+	c.used[flag.Name] = true
+	c.Unused = except(c.Unused, flag.Name)
+	c.Columns = slices.DeleteFunc(c.Columns, func(s Setting) bool { return s.Key == "status" })
+	c.Columns = append(c.Columns, Setting{"status", quoted(flag.Name), describe("status", flag)})
+	dead, why := no, "another column tells"
+	if !c.gaveUp() {
+		why = "it has no third value"
+		if no == "0" {
+			dead, why = "2", "a value of its own"
+		}
 	}
-	died := c.find(strings.Fields("abandonedat failedat deadat discardedat expiredat cancelledat canceledat deletedat"), []report.Class{report.Time, report.LocalTime}, func(d *report.Column) bool { return !d.NotNull })
-	if died == nil {
-		return
+	c.Words = []Setting{{"pending", no, ""}, {"delivered", yes, ""}, {"retrying", no, ""}, {"waiting", no, ""}, {"dead", dead, why}}
+	c.rest("on_delivered", "mark", flag.Name+" is "+yes+" then")
+	switch {
+	case dead == "2":
+		c.question("tailbox takes %s = 0 for pending and 1 for delivered, and writes 2 if a message is given up. Your programs must not take 2 for either.", flag.Name)
+	case len(c.Set) == 0:
+		c.question("The row of a message that tailbox gave up looks pending: %s stays %s. tailbox itself remembers it, and does not deliver it again.", flag.Name, no)
 	}
-	if c.updates() {
-		c.Feedback = append(c.Feedback, Setting{"dead", c.update(died, "now()"), "so that the row shows that it is given up"})
-	}
-	c.question("Rows whose %s is set count as pending if nothing else says that they are delivered: tailbox would deliver what was given up. Delete such rows before, or set %s.", died.Name,
-		map[bool]string{true: "their delivered_at", false: "start: now under source"}[at != nil])
-	if at != nil && len(died.Sample) > 0 {
-		c.unknown("delivered_at", "perhaps "+at.Name+": there are rows that were given up, see the questions")
+	if !flag.NotNull {
+		c.question("Rows whose %s is NULL count as pending.", flag.Name)
 	}
 }
 
-// updates reports whether a statement can find the row of a message by its id: an id of bytes is another text there.
-func (c *chooser) updates() bool {
-	id := c.by["id"]
-	return id != nil && !(c.t.Quote == "`" && id.Class == report.UUID) && id.Class != report.Binary
+// gaveUp finds the column that tells which messages were given up, and reports whether there is one.
+func (c *chooser) gaveUp() bool {
+	bit := func(f *report.Column) bool { return f.Class == report.Bool || isBit(f) }
+	if flag := c.find(strings.Fields("blocked dead failed abandoned blacklisted discarded poisoned isdead isfailed isblocked"), []report.Class{report.Bool, report.Number}, bit); flag != nil {
+		yes, no := "true", "false"
+		if flag.Class == report.Number {
+			yes, no = "1", "0"
+		}
+		c.set("dead", flag, yes, "tells that a message was given up")
+		c.question("Rows whose %s is %s do not count as pending, and tailbox sets it if it gives a message up. If it means something else, take it out of set, and see what becomes of such rows.", flag.Name, yes)
+		c.setBack(flag, no)
+		return true
+	}
+	died := c.find(strings.Fields("abandonedat failedat deadat discardedat expiredat cancelledat canceledat deletedat"), []report.Class{report.Time, report.LocalTime}, func(d *report.Column) bool { return !d.NotNull })
+	if died == nil {
+		return false
+	}
+	c.set("dead", died, "now", "tells that a message was given up")
+	c.question("Rows whose %s is set do not count as pending, and tailbox sets it if it gives a message up. If it means something else, take it out of set, and see what becomes of such rows.", died.Name)
+	c.setBack(died, "null")
+	return true
+}
+
+// setBack takes back what tells that a message was given up, if an operator replays it.
+func (c *chooser) setBack(column *report.Column, value string) {
+	for _, state := range []string{"retrying", "waiting", "delivered"} {
+		c.set(state, column, value, "")
+	}
+}
+
+// set has a column show a state.
+func (c *chooser) set(state string, column *report.Column, value, why string) {
+	c.used[column.Name] = true
+	c.Unused = except(c.Unused, column.Name)
+	name := quoted(column.Name)
+	for i := range c.Set {
+		if c.Set[i].Key == state {
+			c.Set[i].Value = strings.TrimSuffix(c.Set[i].Value, "}") + ", " + name + ": " + value + "}"
+			return
+		}
+	}
+	c.Set = append(c.Set, Setting{state, "{" + name + ": " + value + "}", why})
 }
 
 // telltale is a column that is not used, and whose name sounds as if it told what is delivered; nil if there is none.
@@ -91,27 +143,7 @@ func isBit(c *report.Column) bool {
 	return len(c.Values) > 0 && !slices.ContainsFunc(c.Values, func(v report.Value) bool { return v.Text != "0" && v.Text != "1" }) || len(c.Sample) == 0 && c.Default == "0"
 }
 
-// number takes a column of 0 and 1 for the status.
-func (c *chooser) number(flag *report.Column) {
-	c.used[flag.Name] = true
-	c.Unused = except(c.Unused, flag.Name)
-	c.Columns = slices.DeleteFunc(c.Columns, func(s Setting) bool { return s.Key == "status" })
-	c.Columns = append(c.Columns, Setting{"status", quoted(flag.Name), describe("status", flag)})
-	c.Words = []Setting{{"pending", "0", ""}, {"delivered", "1", ""}, {"retrying", "0", ""}, {"waiting", "0", ""}, {"dead", "2", "a value of its own"}}
-	c.rest("on_delivered", "mark", flag.Name+" is 1 then")
-	c.question("tailbox takes %s = 0 for pending and 1 for delivered, and writes 2 if a message is given up. Your programs must not take 2 for either.", flag.Name)
-}
-
 func (c *chooser) rest(key, value, why string) { c.Rest = append(c.Rest, Setting{key, value, why}) }
-
-// update is a statement that sets a column of the message's row, if updates reports that one can.
-func (c *chooser) update(column *report.Column, value string) string {
-	table := c.t.Quoted(c.t.Name)
-	if c.t.Schema != "" {
-		table = c.t.Quoted(c.t.Schema) + "." + table
-	}
-	return fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s = :id", table, c.t.Quoted(column.Name), value, c.t.Quoted(c.by["id"].Name))
-}
 
 // journal reports whether a table keeps its rows, by its name or because it numbers them.
 func journal(t *report.Table) bool {

@@ -35,11 +35,7 @@ func (p *Proposal) YAML() string {
 	block("columns", p.Columns, "        ")
 	block("words", p.Words, "        ")
 	block("", p.Rest, "      ")
-	feedback := make([]Setting, len(p.Feedback))
-	for i, s := range p.Feedback {
-		feedback[i] = Setting{s.Key, yamlText(s.Value), s.Why}
-	}
-	block("feedback", feedback, "        ")
+	block("set", p.Set, "        ")
 	if len(p.Unused) > 0 {
 		fmt.Fprintf(&b, "      # Not used: %s\n", comment(strings.Join(p.Unused, ", ")))
 	}
