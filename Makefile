@@ -12,7 +12,7 @@ ENGINE    := ./relay/... ./checkpoint/... ./router/... ./sink/... ./source/postg
 # Of MySQL's source, all of which takes long with the race detector: what several goroutines take part in.
 RACY_MYSQL := (TestSourceKit|TestStoreKit)/mysql/(ConcurrentWriters|Stop|EndedContext|EmitError|Confirm|Barrier|Progress|SafeMode|Cut|TakeOver|SecondRelay|LargeTransaction|Lock|Fence|FrozenHolder|PendingBesideWriters)
 # Modules of their own, which are built against this checkout (each has a go.work for that). That of tools holds no package.
-MODULES   := outbox/outboxgorm
+MODULES   := outbox/outboxgorm test/libraries deploy/release deploy/helm
 # Tests make and remove hundreds of databases; on a disk, the files of these cost more than the tests. So servers keep
 # their data in memory where 8 GiB of it are free (at most 2 are used), else where temporary files are.
 SERVERSDIR ?= $(shell free="$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}')"; \
@@ -24,13 +24,20 @@ SKIPS     := $(CURDIR)/bin/skipped-tests
 export TAILBOX_TEST_SKIPS = $(SKIPS)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint house e2e mutants bench fuzz screenshots servers clean
+.PHONY: help build release release-test demo test race lint house e2e mutants bench fuzz screenshots servers clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/tailbox, one static binary
 	GOGC=off GOMEMLIMIT=$(BUILDMEM) CGO_ENABLED=0 $(GO) build -trimpath -gcflags=all=-dwarf=false -ldflags '$(LDFLAGS)' -o bin/tailbox ./cmd/tailbox
+
+release: ## build archives, packages, the image and checksums into dist: make release VERSION=0.1.0
+	cd deploy/release && $(GO) run . -version $(VERSION) -out $(CURDIR)/dist
+
+release-test: servers ## build a release twice, install each of its forms, and have it deliver
+	cd deploy/helm && $(GO) test -count=1 -timeout 30m -v -tags=release ./...
+	cd deploy/release && $(GO) test -count=1 -timeout 60m -v -tags=release ./...
 
 demo: build ## show it at work, in less than a minute, with no server and no config
 	bin/tailbox demo

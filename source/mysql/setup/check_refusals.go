@@ -72,7 +72,7 @@ func (c *checker) triggers(ctx context.Context, t *catalog.Table, deletes, updat
 	}
 	for _, r := range rows {
 		if r[2] == "DELETE" && deletes || r[2] == "UPDATE" && updates {
-			c.Add(check.Warning, "let it take what the relay does, or drop it", "table %s has the trigger %s, %s %s: where it refuses what on_delivered does, the relay stops",
+			c.Add(check.Warning, "let it take what the relay does, or drop it", "table %s has the trigger %s, %s %s: if it refuses what on_delivered does to eight rows in a row, tailbox stops",
 				t, r[0], r[1], r[2])
 		}
 	}

@@ -75,9 +75,9 @@ func (c *checker) triggers(ctx context.Context, t *catalog.Table, deletes bool, 
 	var name, when string
 	var suppresses bool
 	_, err = pgx.ForEachRow(rows, []any{&name, &suppresses, &when}, func() error {
-		what := "where it refuses what on_delivered does, the relay stops"
+		what := "if it refuses what on_delivered does to eight rows in a row, tailbox stops"
 		if suppresses {
-			what += "; where it suppresses that, rows are delivered again by each reconciliation"
+			what += "; if it suppresses that, each reconciliation delivers the rows again"
 		}
 		c.Add(check.Warning, "let it take what the relay does, or drop it", "table %s has the trigger %s, %s: %s", t, name, when, what)
 		return nil

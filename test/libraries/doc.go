@@ -1,0 +1,3 @@
+// Package libraries has outbox libraries of others write messages with their own code into tables of their own making. tailbox, with the configuration of
+// the page that speaks of the library, delivers them. It is a module of its own, which keeps these libraries out of the product's go.mod.
+package libraries
