@@ -97,7 +97,9 @@ func wrong(table *report.Table, text string) string {
 	}
 	for state, columns := range got.Set {
 		for name := range columns {
-			if used[name] != "" && used[name] != "set" || !slices.ContainsFunc(table.Columns, func(c report.Column) bool { return c.Name == strings.ReplaceAll(strings.Trim(name, `"`), `""`, `"`) || c.Name == name }) {
+			if used[name] != "" && used[name] != "set" || !slices.ContainsFunc(table.Columns, func(c report.Column) bool {
+				return c.Name == strings.ReplaceAll(strings.Trim(name, `"`), `""`, `"`) || c.Name == name
+			}) {
 				return fmt.Sprintf("set.%s names the column %q, which is none, or %s", state, name, used[name])
 			}
 			used[name] = "set"
