@@ -77,7 +77,9 @@ func TestRelease(t *testing.T) {
 	})
 	t.Run("rpm", func(t *testing.T) {
 		root := t.TempDir()
-		rpm := func(args ...string) { run(t, root, "rpm", append([]string{"--root", root, "--dbpath", "/var/lib/rpm"}, args...)...) }
+		rpm := func(args ...string) {
+			run(t, root, "rpm", append([]string{"--root", root, "--dbpath", "/var/lib/rpm"}, args...)...)
+		}
 		installs(t, root, func() { rpm("--nodeps", "--ignorearch", "-i", only(t, dist, "*x86_64.rpm")) }, func() { rpm("-e", "tailbox") })
 	})
 	t.Run("image", func(t *testing.T) { testImage(t, only(t, dist, "*_image.tar")) })
