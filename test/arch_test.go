@@ -82,6 +82,7 @@ func arrows() []rule {
 		of(`internal/debezium`, true, `router`, `outbox`, `sink`),
 		of(`internal/demo`, true, `internal/pgserver`, `source/mysql/server`), // it knows the program by its command line; its shop connects as the relay does
 		of(`internal/pgserver`, true), // the demo's server, which knows nothing of us
+		of(`deploy/.+`, true, `test/servers`),
 		of(`cmd/tailbox/cli`, false),
 		of(`cmd/tailbox/pipeline`, true, `(?:outbox|source|sink|router|checkpoint|relay|internal)(?:/.+)?`, `cmd/tailbox/cli`),
 		of(`cmd/tailbox/verbs`, false, `outbox`, `source`, `source/store(?:/.+)?`, `checkpoint`, `internal/(?:config|client|tail)`, `cmd/tailbox/(?:cli|pipeline)`),
