@@ -73,6 +73,8 @@ func TestFeedback(t *testing.T) {
 	order(2, "Placed", "bad")
 	order(13, "Placed", "bad") // whose feedback a constraint refuses
 	until(t, "the outcomes", func() bool { return r.states() == "1 sent api: 200, 2 dead permanent, 13 new" })
+	// The order 13 looks the same before and after its message.
+	until(t, "both dead letters", func() bool { return r.ask("SELECT count(*) FROM tailbox_parked WHERE state = 'dead'") == "2" })
 	e.mu.Lock()
 	e.down = true
 	e.mu.Unlock()
