@@ -32,7 +32,7 @@ func TestCheckFindsRefusals(t *testing.T) {
 		"key to what is cleared":    {func(t *outbox.Table) { t.Retention = 1 }, fmt.Sprintf(refers, ""), check.Problem, []string{"FOREIGN KEY"}},
 		"trigger":                   {nil, fmt.Sprintf(guard, "AFTER UPDATE OR DELETE", "ROW"), check.Warning, []string{"trigger guard, AFTER DELETE OR UPDATE", "stops"}},
 		"trigger that suppresses":   {deletes, fmt.Sprintf(guard, "BEFORE DELETE", "ROW"), check.Warning, []string{"trigger guard, BEFORE DELETE", "reconciliation"}},
-		"trigger of a statement":    {deletes, fmt.Sprintf(guard, "BEFORE DELETE", "STATEMENT"), check.Warning, []string{"trigger guard, BEFORE DELETE: where it refuses"}},
+		"trigger of a statement":    {deletes, fmt.Sprintf(guard, "BEFORE DELETE", "STATEMENT"), check.Warning, []string{"trigger guard, BEFORE DELETE: if it refuses"}},
 		"trigger of a column":       {nil, fmt.Sprintf(guard, "AFTER UPDATE OF st", "ROW"), check.Warning, []string{"trigger guard, AFTER UPDATE"}},
 		"trigger of another column": {nil, fmt.Sprintf(guard, "AFTER UPDATE OF claimed_by", "ROW"), check.Warning, nil},
 		"trigger of another change": {nil, fmt.Sprintf(guard, "AFTER INSERT OR DELETE", "ROW"), check.Warning, nil},

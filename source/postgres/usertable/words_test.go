@@ -46,7 +46,8 @@ func TestWordsFit(t *testing.T) {
 		{"integer DEFAULT 0", outbox.DefaultWords(), `status column st is of type integer, which has no value "pending" for pending messages: set words.pending`},
 		{"state DEFAULT 'pending'", outbox.Words{Pending: "pending", Delivered: "delivered", Retrying: "again", Waiting: "waiting", Dead: "dead"}, `no value "again" for retrying messages`},
 		{"varchar(8) DEFAULT 'pending'", outbox.DefaultWords(), `makes "delivere" of the word "delivered" for delivered messages`},
-		{"boolean DEFAULT false", numbers, `is a boolean, which cannot tell`},
+		{"boolean DEFAULT false", numbers, `is a boolean: set words to`},
+		{"boolean NOT NULL DEFAULT false", outbox.Words{Pending: "false", Delivered: "true", Retrying: "false", Waiting: "false", Dead: "false"}, ""},
 	} {
 		t.Run(c.typ, func(t *testing.T) {
 			t.Parallel()
