@@ -23,12 +23,11 @@ source:
   kind: ${KIND}
   url: "${DATABASE_URL}"
   reconcile: 200ms
-  SOURCE
   tables:
   - name: jobs
     shape: tailbox
     columns: {id: id, type: "${header.kind}", headers: meta, group: topic, topic: null, key: null, payload: invocation, status: processed, attempts: attempts}
-    words: WORDS
+    words: {pending: false, retrying: false, waiting: false, dead: false, delivered: true}
     set:
       dead: {blocked: true, finished: now, note: gave up}
       delivered: {blocked: false, finished: now, note: null}
@@ -106,7 +105,7 @@ func testFlags(t *testing.T, kind string) {
 
 func newFlagged(t *testing.T, kind string) *flagged {
 	t.Helper()
-	text := strings.NewReplacer("SOURCE", "", "WORDS", "{pending: false, retrying: false, waiting: false, dead: false, delivered: true}").Replace(flagsConfig)
+	text := flagsConfig
 	switch kind {
 	case "postgres":
 		f := &flagged{rig: newRig(t, strings.Replace(text, "reconcile", "slot: \"${SLOT}\"\n  start: pending\n  reconcile", 1))}

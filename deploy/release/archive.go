@@ -3,7 +3,6 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"os"
@@ -22,7 +21,7 @@ type file struct {
 
 // archive writes the tar.gz of a target. All of it lies in one folder.
 func (r *release) archive(t target, binary string) error {
-	files, err := r.with(binary, "tailbox")
+	files, err := r.with(binary)
 	if err != nil {
 		return err
 	}
@@ -34,24 +33,21 @@ func (r *release) archive(t target, binary string) error {
 		}
 		files = append(files, file{"tailbox.service", unit, 0o644})
 	}
-	var packed bytes.Buffer
-	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	var all bytes.Buffer
+	if err := writeTar(&all, folder, files, r.time); err != nil {
+		return err
+	}
+	text, err := packed(all.Bytes())
 	if err != nil {
 		return err
 	}
-	if err := writeTar(z, folder, files, r.time); err != nil {
-		return err
-	}
-	if err := z.Close(); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(r.out, folder+".tar.gz"), packed.Bytes(), 0o644)
+	return os.WriteFile(filepath.Join(r.out, folder+".tar.gz"), text, 0o644)
 }
 
-// with returns the common files and the binary under a name.
-func (r *release) with(binary, name string) ([]file, error) {
+// with returns the common files and the binary.
+func (r *release) with(binary string) ([]file, error) {
 	program, err := os.ReadFile(binary)
-	return append(slices.Clone(r.common), file{name, program, 0o755}), err
+	return append(slices.Clone(r.common), file{"tailbox", program, 0o755}), err
 }
 
 // unit returns the unit of systemd for a program.

@@ -23,7 +23,7 @@ func (r *release) pack(kind, arch, binary string) error {
 	if err != nil {
 		return err
 	}
-	all, err := r.with(binary, "tailbox")
+	all, err := r.with(binary)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (r *release) pack(kind, arch, binary string) error {
 	return os.WriteFile(filepath.Join(r.out, packager.ConventionalFileName(info)), out.Bytes(), 0o644)
 }
 
-// packed compresses a text as Debian wants manuals.
+// packed compresses with gzip. Nothing but the text goes into the result, so that it is the same each time.
 func packed(text []byte) ([]byte, error) {
 	var out bytes.Buffer
 	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)

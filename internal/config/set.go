@@ -52,7 +52,7 @@ func checkSet(s *Section, t *outbox.Table) {
 			s.file.Add(s.at("set", v.State, v.Column), v.Value, fmt.Sprintf("is a column that tailbox reads or writes itself: name another one, or take it away under columns (%s: null)", v.Column))
 		}
 	}
-	if dead := t.SetFor("dead"); len(dead) > 0 && dead[0].Null && t.DeadFlag() == nil && (t.Columns.Status == "" || t.Words.Dead == t.Words.Pending) {
+	if dead := t.SetFor("dead"); len(dead) > 0 && dead[0].Null && (t.Columns.Status == "" || t.Words.Dead == t.Words.Pending) {
 		s.file.Add(s.at("set", "dead", dead[0].Column), "null", "does not tell which rows are dead, and no status does: name first the column that tells, with a value")
 	}
 	if t.OnDelivered == outbox.Delete && len(t.SetFor("delivered")) > 0 {

@@ -226,7 +226,6 @@ func TestTableNameQuotes(t *testing.T) {
 	}
 }
 
-// The word for pending may be a list: the first one is written, the others are those of the program that had the table before.
 // TestReferences: parts of a message that no column holds, and what is wrong with one.
 func TestReferences(t *testing.T) {
 	t.Parallel()
@@ -296,6 +295,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
+// The word for pending may be a list: the first one is written, the others are those of the program that had the table before.
 func TestPendingWords(t *testing.T) {
 	t.Parallel()
 	words := func(words string) (*config.Config, error) {
