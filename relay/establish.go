@@ -222,7 +222,9 @@ func discardPosition(ctx context.Context, snapshot source.Snapshot) error {
 // renew makes a new position and judges which rows have to be swept. Used is the highest Log that this process has given out.
 func renew(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded,
 	old checkpoint.Checkpoint, sourceID, gap string, used uint32) (*Position, error) {
-	snapshot, err := pinging(ctx, store, src.Establish)
+	snapshot, err := pinging(ctx, store, func(ctx context.Context) (source.Snapshot, error) {
+		return source.Begin(ctx, src, loaded.Checkpoint == nil)
+	})
 	if err != nil {
 		if snapshot != nil {
 			err = errors.Join(err, snapshot.Close(context.WithoutCancel(ctx)))

@@ -19,6 +19,9 @@ type Config struct {
 	Schema string
 	// Start is "pending", "now" or "": how the first position judges rows in tables without a status column.
 	Start string
+	// LeftOff, if set, is where another reader of the log stopped, from which a pipeline without a position goes on. Not of Postgres, whose slot says
+	// it.
+	LeftOff LeftOff
 	// Tables in configured order. At least one. If a table's Schema is "", the table is looked for where URL leads to.
 	Tables []outbox.Table
 	// CreateTables: init creates missing outbox tables also if they look as if they were there under another name.
@@ -31,6 +34,18 @@ type Config struct {
 	Feedback func(table, outcome string, n int, why error)
 	Logger   *slog.Logger
 }
+
+// A LeftOff is where a reader of a log that is not tailbox stopped, in its own words.
+type LeftOff struct {
+	// Position is file:position of a binlog, or the text (_data) of a resume token of MongoDB.
+	Position string
+	// GTIDs are those of all transactions before Position, as MySQL and MariaDB write them; "" if that reader kept none.
+	GTIDs string
+}
+
+// OverlapFix is what to do if a reader's position cannot be taken over.
+const OverlapFix = "nothing else tells what the other reader has sent: start it again, and let tailbox begin while it runs: remove source.take_over, set source.start " +
+	"to now, run tailbox init, then stop the other reader: what both have sent arrives twice, nothing is lost"
 
 // Log is the logger; one that discards everything if none is configured.
 func (c *Config) Log() *slog.Logger {

@@ -101,6 +101,40 @@ type Source interface {
 	Examine(ctx context.Context, sourceID string, from Resume) (*Examined, error)
 }
 
+// A Taker is a Source that can go on from where another reader of the log stopped.
+type Taker interface {
+	// TakeOver makes a position of the other reader's, with nothing to sweep: what was committed before is that reader's. It returns nil if the
+	// configuration asks for none. It is called on a first start alone.
+	TakeOver(ctx context.Context) (Snapshot, error)
+}
+
+// Begin makes the position that a start begins at: that of a Taker on a first start, or else a new one.
+func Begin(ctx context.Context, src Source, first bool) (Snapshot, error) {
+	if taker, ok := src.(Taker); ok && first {
+		if taken, err := taker.TakeOver(ctx); err != nil || taken != nil {
+			return taken, err
+		}
+	}
+	return src.Establish(ctx)
+}
+
+// Taken is the position of a Taker, as a Snapshot.
+type Taken Resume
+
+var _ Snapshot = Taken("")
+
+// Resume implements Snapshot.
+func (t Taken) Resume() Resume { return Resume(t) }
+
+// Judge implements Snapshot.
+func (Taken) Judge(context.Context, Known) (bool, error) { return false, nil }
+
+// Pending implements Snapshot.
+func (Taken) Pending(context.Context, uint32, Emit) error { return nil }
+
+// Close implements Snapshot.
+func (Taken) Close(context.Context) error { return nil }
+
 // A Judge is a Source that can judge pending rows before Establish gives up what the server still holds of the position before.
 type Judge interface {
 	// Judge is as that of a Snapshot of now. It changes nothing.

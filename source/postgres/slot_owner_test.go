@@ -21,10 +21,11 @@ func startOnce(r *pgtest.StoreRig) (source.Resume, error) {
 		r.T.Fatal(err)
 	}
 	defer func() { _ = st.Close(r.Ctx) }()
-	if _, err := st.Load(r.Ctx); err != nil {
+	loaded, err := st.Load(r.Ctx)
+	if err != nil {
 		return "", err
 	}
-	snap, err := stream.New(r.Cfg).Establish(r.Ctx)
+	snap, err := source.Begin(r.Ctx, stream.New(r.Cfg), loaded.Checkpoint == nil)
 	if err != nil {
 		return "", err
 	}

@@ -95,7 +95,7 @@ func NewOwnerRig(t *testing.T) *StoreRig {
 func (r *StoreRig) Positioned() {
 	r.T.Helper()
 	r.Open()
-	snap, err := stream.New(r.Cfg).Establish(r.Ctx)
+	snap, err := source.Begin(r.Ctx, stream.New(r.Cfg), true)
 	if err != nil {
 		r.T.Fatal(err)
 	}

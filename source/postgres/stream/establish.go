@@ -46,11 +46,6 @@ func establish(ctx context.Context, c *session.Config, p upstream.Patience) (sna
 	if _, err := catalog.Read(ctx, c, conn); err != nil {
 		return nil, err
 	}
-	if c.TakeOver {
-		if taken, err := takeSlot(ctx, c, conn, server); err != nil || taken != nil {
-			return taken, err
-		}
-	}
 	if err := dropSlot(ctx, c, conn, server); err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func TestTakeSlotOver(t *testing.T) {
 	if _, err := setup.Init(context.Background(), r.Cfg); err != nil {
 		t.Fatal(err)
 	}
-	taken, err := r.Src.Establish(context.Background())
+	taken, err := r.Src.TakeOver(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,12 +62,12 @@ func TestTakeSlotOverRefuses(t *testing.T) {
 	}
 	// A foreign slot.
 	r.Exec("SELECT pg_create_logical_replication_slot($1, 'test_decoding')", r.Cfg.Slot)
-	if _, err := r.Src.Establish(context.Background()); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "test_decoding") {
-		t.Errorf("Establish returned %v", err)
+	if _, err := r.Src.TakeOver(context.Background()); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "test_decoding") {
+		t.Errorf("TakeOver returned %v", err)
 	}
 	r.Exec("SELECT pg_drop_replication_slot($1)", r.Cfg.Slot)
 	// None: the first start of a new outbox.
-	made, err := r.Src.Establish(context.Background())
+	made, err := source.Begin(context.Background(), r.Src, true)
 	if err != nil {
 		t.Fatal(err)
 	}
