@@ -199,50 +199,36 @@ func (s *Source) scan(ctx context.Context, from *resume, to binlog.Position) (_ 
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.openDump(ctx)
+	found := &scanned{tables: cat.tables}
+	st, err := s.readPiece(ctx, w, from.server, from.place, to, func(st *stream) {
+		st.created = from.created
+		if from.gtids != nil {
+			st.gtids, _ = binlog.ParseGTIDSet(textOrNone(from.gtids), from.gtids.MariaDB) // a copy: reading adds to it
+		}
+		st.out.markEvery = 1
+		st.emit = func(_ context.Context, b *source.Batch) error {
+			n := len(found.rows)
+			found.rows = append(found.rows, b.Messages...)
+			for _, m := range b.Marks {
+				found.ends = append(found.ends, scannedEnd{n + m.N, m.Resume})
+			}
+			if b.Resume != "" {
+				found.ends = append(found.ends, scannedEnd{len(found.rows), b.Resume})
+			}
+			if len(found.rows) > maxScanned {
+				return fmt.Errorf("more than %d rows came while the snapshot was opened: try again", maxScanned)
+			}
+			return nil
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, d.close(ctx)) }()
-	if d.server.ID != from.server {
-		return nil, fmt.Errorf("the server was %s and is %s now", from.server, d.server.ID)
-	}
-	if err := s.start(ctx, d, from.place); err != nil {
+	if err := st.flush(ctx, true); err != nil {
 		return nil, err
 	}
-	found := &scanned{tables: cat.tables}
-	begin := *from
-	begin.gtids, _ = binlog.ParseGTIDSet(textOrNone(from.gtids), d.session.Server.MariaDB) // a copy: reading adds to it
-	st := newStream(s, d, w, &begin)
-	st.wire, st.halt, st.out.markEvery = d.wire, to, 1
-	st.emit = func(_ context.Context, b *source.Batch) error {
-		n := len(found.rows)
-		found.rows = append(found.rows, b.Messages...)
-		for _, m := range b.Marks {
-			found.ends = append(found.ends, scannedEnd{n + m.N, m.Resume})
-		}
-		if b.Resume != "" {
-			found.ends = append(found.ends, scannedEnd{len(found.rows), b.Resume})
-		}
-		if len(found.rows) > maxScanned {
-			return fmt.Errorf("more than %d rows came while the snapshot was opened: try again", maxScanned)
-		}
-		return nil
-	}
-	release := context.AfterFunc(ctx, st.wire.Interrupt)
-	err = st.read(ctx)
-	release()
-	if errors.Is(err, errHalted) {
-		err = st.flush(ctx, true)
-	}
-	if st.zstd != nil {
-		st.zstd.Close()
-	}
-	if err == nil {
-		err = ctx.Err()
-	}
 	found.begun = st.begun
-	return found, err
+	return found, nil
 }
 
 func textOrNone(g *binlog.GTIDSet) string {

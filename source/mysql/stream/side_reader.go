@@ -12,34 +12,34 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/sqltext"
 )
 
-// readAside reads a piece of the log on a connection of its own, which s opens, and returns the stream that has read it. Nothing of
-// it is emitted. Ready prepares that stream.
-func (st *stream) readAside(ctx context.Context, s *Source, w *watch, from, to binlog.Position, ready func(*stream)) (_ *stream, err error) {
+// readPiece reads a piece of a server's log on a connection of its own, and returns the stream that has read it. Nothing of it is emitted. Ready prepares
+// that stream.
+func (s *Source) readPiece(ctx context.Context, w *watch, of string, from, to binlog.Position, ready func(*stream)) (_ *stream, err error) {
 	d, err := s.openDump(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.close(ctx)) }()
-	if d.server.ID != st.dump.server.ID {
-		return nil, fmt.Errorf("the server was %s and is %s now", st.dump.server.ID, d.server.ID)
+	if d.server.ID != of {
+		return nil, fmt.Errorf("the server was %s and is %s now", of, d.server.ID)
 	}
 	if err := s.start(ctx, d, from); err != nil {
 		return nil, err
 	}
-	other := newStream(s, d, w, &resume{place: from})
-	other.wire, other.halt, other.start.Log = d.wire, to, st.start.Log
-	other.emit = func(context.Context, *source.Batch) error { return nil }
-	ready(other)
-	release := context.AfterFunc(ctx, other.wire.Interrupt)
-	err = other.read(ctx)
+	st := newStream(s, d, w, &resume{place: from})
+	st.wire, st.halt = d.wire, to
+	st.emit = func(context.Context, *source.Batch) error { return nil }
+	ready(st)
+	release := context.AfterFunc(ctx, st.wire.Interrupt)
+	err = st.read(ctx)
 	release()
-	if other.zstd != nil {
-		other.zstd.Close()
+	if st.zstd != nil {
+		st.zstd.Close()
 	}
 	if !errors.Is(err, errHalted) {
 		return nil, errors.Join(err, ctx.Err())
 	}
-	return other, nil
+	return st, nil
 }
 
 // sideSource is a source for reading aside. Its number is one that is drawn, so that the server does not take it for this
@@ -95,7 +95,7 @@ func (st *stream) noteAlters(ctx context.Context, from, to binlog.Position) erro
 	if !from.Before(to) {
 		return nil
 	}
-	_, err := st.readAside(ctx, st.sideSource(), &watch{cfg: st.cfg, cat: st.cat}, from, to, func(other *stream) {
+	_, err := st.sideSource().readPiece(ctx, &watch{cfg: st.cfg, cat: st.cat}, st.dump.server.ID, from, to, func(other *stream) {
 		other.noting, other.skip, other.alters = true, to, st.alters
 	})
 	st.wire.Touch(time.Now()) // nobody listened meanwhile

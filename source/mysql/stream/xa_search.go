@@ -144,8 +144,8 @@ func (st searcher) searchFile(ctx context.Context, s *Source, w *watch, seen *la
 	if f.File != halt.File {
 		halt = binlog.Position{Base: f.Base, File: f.File + 1, Pos: binlog.FirstPos}
 	}
-	return st.readAside(ctx, s, w, f, halt, func(back *stream) {
-		back.skip, back.alters, back.xa.xaLookup = st.tx.begin, seen, xaLookup
+	return s.readPiece(ctx, w, st.dump.server.ID, f, halt, func(back *stream) {
+		back.start.Log, back.skip, back.alters, back.xa.xaLookup = st.start.Log, st.tx.begin, seen, xaLookup
 	})
 }
 
