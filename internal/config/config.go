@@ -15,6 +15,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/router"
+	"github.com/tailbox/tailbox/source"
 )
 
 // Config is what a file says, with defaults filled in. The tags tell the keys that make a field, and whether a relay that runs can take another value
@@ -47,6 +48,8 @@ type Source struct {
 	Failover    bool   `fixed:"failover"`
 	// TakeOver: where the pipeline has no position yet, it is that of the slot, which somebody else made.
 	TakeOver bool `fixed:"take_over"`
+	// LeftOff is where another reader of the log stopped, from which a pipeline of MySQL, MariaDB or MongoDB goes on if it has no position yet.
+	LeftOff source.LeftOff `fixed:"take_over"`
 	// ServerID is for mysql and mariadb; 0 = one is chosen.
 	ServerID uint32 `fixed:"server_id"`
 	Schema   string `fixed:"schema"`

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 )
@@ -76,4 +77,28 @@ func quotesOpen(keywords string) bool {
 		}
 	}
 	return open
+}
+
+// asIs matches what may stand in the user's part of a URL as it is. A variable that somebody has escaped already stays.
+var asIs = regexp.MustCompile(`^(?:[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2})*$`)
+
+// expandURL is expand for a URL. A variable in its user's part may hold any text, as a password does: it is escaped, unless it can stand as it is.
+func expandURL(s string, env func(string) (string, bool)) (string, []error) {
+	scheme, rest, _ := strings.Cut(s, "://")
+	authority := rest
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority = rest[:i]
+	}
+	at := strings.LastIndexByte(authority, '@')
+	if at < 0 {
+		return expand(s, env)
+	}
+	user, errs := expandAs(rest[:at], env, func(_, value string) string {
+		if asIs.MatchString(value) {
+			return value
+		}
+		return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
+	})
+	other, more := expand(rest[at:], env)
+	return scheme + "://" + user + other, append(errs, more...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/router"
+	"github.com/tailbox/tailbox/source"
 )
 
 // claims lists the keys that the tags of a struct name, each with its tag, and tells of fields without one.
@@ -103,6 +104,8 @@ func TestFixed(t *testing.T) {
 				next.Source.OnUpdate = new(slog.LevelError)
 			case []outbox.Table:
 				next.Source.Tables = []outbox.Table{{Name: "x"}}
+			case source.LeftOff:
+				next.Source.LeftOff = source.LeftOff{Position: "x"}
 			case Alerts:
 				next.Alerts.Repeat = time.Hour
 			default:

@@ -159,9 +159,9 @@ func (s *Section) Address(key string) string {
 	return text
 }
 
-// server reads the address of another database server as Secret does.
+// server reads the address of another database server as Secret does. A variable in its user's part may hold any text.
 func (s *Section) server(key string) string {
-	text := s.secretBy(expand, maskDatabase, key)
+	text := s.secretBy(expandURL, maskDatabase, key)
 	s.Conceal(passwords(text)...)
 	return text
 }

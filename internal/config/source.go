@@ -32,11 +32,7 @@ func readSource(s *Section, pipeline string, shared router.Options) (Source, []r
 		s.Add("kind", src.Kind, "is unknown", "postgres", "mysql", "mariadb", "mongodb")
 	}
 	before := len(s.file.problems)
-	address := s.server
-	if src.Kind == "postgres" {
-		address = s.Address
-	}
-	if src.URL = address("url"); src.URL == "" && len(s.file.problems) == before {
+	if src.URL = s.SourceURL(src.Kind); src.URL == "" && len(s.file.problems) == before {
 		example := "a URI such as postgres://user@host:5432/database, or libpq keywords such as host=/var/run/postgresql dbname=shop"
 		switch src.Kind {
 		case "mongodb":
@@ -50,6 +46,7 @@ func readSource(s *Section, pipeline string, shared router.Options) (Source, []r
 	case "mongodb":
 		src.Schema = s.String("schema", "")
 		src.Start = s.Choice("start", "", "pending", "now")
+		readToken(s, &src)
 	case "mysql", "mariadb":
 		readMySQL(s, &src)
 	default:
@@ -66,6 +63,14 @@ func readSource(s *Section, pipeline string, shared router.Options) (Source, []r
 	}
 	src.OnUpdate = updateLevel(append(options[:len(options):len(options)], shared))
 	return src, options
+}
+
+// SourceURL reads url, the address of a database of a kind.
+func (s *Section) SourceURL(kind string) string {
+	if kind == "postgres" {
+		return s.Address("url")
+	}
+	return s.server("url")
 }
 
 // checkPoll tells what polling needs: rows in one order, which say themselves whether they are done.
@@ -115,6 +120,45 @@ func readMySQL(s *Section, src *Source) {
 	src.ServerID = uint32(s.Int("server_id", 0, 1, math.MaxUint32))
 	src.Schema = s.String("schema", "")
 	readStart(s, src)
+	readPlace(s, src)
+}
+
+var (
+	binlogFile  = regexp.MustCompile(`^[^/:\s]+\.[0-9]+$`)
+	resumeToken = regexp.MustCompile(`^82[0-9A-Fa-f]{16,}$`)
+)
+
+// readPlace reads where another reader of the binlog stopped.
+func readPlace(s *Section, src *Source) {
+	at := s.Section("take_over")
+	if at == nil {
+		return
+	}
+	defer at.Done()
+	file, pos := at.String("file", ""), at.String("pos", "")
+	if !binlogFile.MatchString(file) {
+		at.Add("file", file, "must be the name of a file of the binlog, such as mysql-bin.000003")
+	}
+	const first = 4
+	if n, err := strconv.ParseUint(pos, 10, 48); err != nil || n < first {
+		at.Add("pos", pos, fmt.Sprintf("must be a position in that file, a number from %d on", first))
+	}
+	src.LeftOff.Position, src.LeftOff.GTIDs = file+":"+pos, at.String("gtids", "")
+	if src.Poll {
+		s.Add("take_over", "", "cannot be used with read: poll, which does not read the log")
+	}
+}
+
+// readToken reads where another reader of a change stream stopped.
+func readToken(s *Section, src *Source) {
+	at := s.Section("take_over")
+	if at == nil {
+		return
+	}
+	defer at.Done()
+	if src.LeftOff.Position = at.String("resume_token", ""); !resumeToken.MatchString(src.LeftOff.Position) {
+		at.Add("resume_token", src.LeftOff.Position, "must be the text (_data) of a resume token: 82 and further hexadecimal digits")
+	}
 }
 
 func readStart(s *Section, src *Source) {

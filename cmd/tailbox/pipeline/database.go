@@ -19,7 +19,7 @@ import (
 // Database is that of the configuration. ignored may be nil.
 func (p *Pipeline) Database(log *slog.Logger, ignored func(why string, n int)) operate.Database {
 	c := &p.Config.Source
-	cfg := source.Config{Pipeline: p.Config.Pipeline, URL: c.URL, LockURL: c.LockURL, Poll: c.Poll, Schema: c.Schema, Start: c.Start, Tables: c.Tables,
+	cfg := source.Config{Pipeline: p.Config.Pipeline, URL: c.URL, LockURL: c.LockURL, Poll: c.Poll, Schema: c.Schema, Start: c.Start, LeftOff: c.LeftOff, Tables: c.Tables,
 		CreateTables: p.CreateTables, MaxMessage: int(p.Config.MaxMessage), Ignored: ignored, Feedback: p.Feedback, Logger: log}
 	switch c.Kind {
 	case "mongodb":
