@@ -33,19 +33,16 @@ const (
 	FieldDatetimeMicros FieldType = "datetime_us"
 )
 
-// FieldZoned is a point in time of which Debezium sends as many digits behind the second as it takes.
-const FieldZoned FieldType = "zoned"
+// zoned begins the types of points in time.
+const zoned FieldType = "zoned"
 
 // ZonedType is a point in time of which Debezium sends so many digits behind the second, those that the column has.
-func ZonedType(digits int) FieldType { return FieldZoned + FieldType(strconv.Itoa(digits)) }
+func ZonedType(digits int) FieldType { return zoned + FieldType(strconv.Itoa(digits)) }
 
-// Zoned reports whether it is a point in time, and with how many digits; -1 = as many as it takes.
+// Zoned reports whether it is a point in time, and with how many digits.
 func (t FieldType) Zoned() (digits int, ok bool) {
-	n := len(FieldZoned)
-	switch {
-	case t == FieldZoned:
-		return -1, true
-	case len(t) == n+1 && t[:n] == FieldZoned && t[n] >= '0' && t[n] <= '9':
+	n := len(zoned)
+	if len(t) == n+1 && t[:n] == zoned && t[n] >= '0' && t[n] <= '9' {
 		return int(t[n] - '0'), true
 	}
 	return 0, false

@@ -149,9 +149,6 @@ func zonedText(text []byte, digits int) (b []byte, ok bool) {
 	if len(date) > len("2006-01-02") {
 		b = append(b, '+')
 	}
-	if digits < 0 && bytes.IndexByte(of, '.') > 0 {
-		of = bytes.TrimRight(bytes.TrimRight(of, "0"), ".")
-	}
 	b = append(append(append(b, date...), 'T'), of...)
 	if digits > 0 {
 		if len(of) == len("15:04:05") {

@@ -101,14 +101,20 @@ func (d *Decoder) body(p *Plan, m *outbox.Message) {
 		return
 	}
 	m.Fields = d.FieldList(len(p.fields))
-	for n, i := range p.fields {
+	n := 0
+	for _, i := range p.fields {
+		if d.vals[i].Type == 0 && p.optional[i] {
+			continue
+		}
 		f := &m.Fields[n]
+		n++
 		f.Name = p.names[i]
 		if f.Value, err = d.column(i); err != nil {
 			d.fault(p, i, m, err)
 		}
 		f.Null, f.Type = f.Value == nil, d.vals[i].fieldType()
 	}
+	m.Fields = m.Fields[:n]
 }
 
 // payloadOf is the payload: a string or binary byte for byte as the application wrote it, a document and whatever else there

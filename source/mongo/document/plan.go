@@ -18,6 +18,8 @@ type Plan struct {
 	availableAt, maxAttempts, createdAt                          int
 	group                                                        []int
 	fields                                                       []int
+	// optional are those of fields that a message does not have if its document has not; the others are null then.
+	optional map[int]bool
 	// untyped: a document without a type is a message like any other.
 	untyped bool
 	// refiner adds what no field holds; nil adds nothing.
@@ -50,6 +52,12 @@ func NewPlan(t *outbox.Table) *Plan {
 	for _, name := range t.Fields {
 		if i := find(name); i >= 0 {
 			p.fields = append(p.fields, i)
+			if slices.Contains(t.Optional, name) {
+				if p.optional == nil {
+					p.optional = map[int]bool{}
+				}
+				p.optional[i] = true
+			}
 		}
 	}
 	return p

@@ -83,7 +83,7 @@ func (c *Column) Type() outbox.FieldType {
 		}
 		return outbox.FieldDatetimeMicros
 	case KindTimestamp:
-		return outbox.FieldZoned
+		return outbox.ZonedType(c.Digits)
 	}
 	return outbox.FieldText
 }

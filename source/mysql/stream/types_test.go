@@ -148,7 +148,7 @@ func fieldTypes() map[string]outbox.FieldType {
 	types := map[string]outbox.FieldType{"FLOAT": outbox.FieldFloat32, "FLOAT(7,3)": outbox.FieldFloat32, "FLOAT UNSIGNED": outbox.FieldFloat32, "DOUBLE": outbox.FieldFloat64,
 		"DOUBLE(10,2)": outbox.FieldFloat64, "DOUBLE UNSIGNED": outbox.FieldFloat64, "DOUBLE ZEROFILL": outbox.FieldFloat64, "DATE": outbox.FieldDate, "TIME": outbox.FieldTimeMicros,
 		"TIME(1)": outbox.FieldTimeMicros, "TIME(3)": outbox.FieldTimeMicros, "TIME(6)": outbox.FieldTimeMicros, "DATETIME": outbox.FieldDatetimeMillis, "DATETIME(2)": outbox.FieldDatetimeMillis,
-		"DATETIME(6)": outbox.FieldDatetimeMicros, "TIMESTAMP NULL": outbox.FieldZoned, "TIMESTAMP(3) NULL": outbox.FieldZoned, "TIMESTAMP(6) NULL": outbox.FieldZoned,
+		"DATETIME(6)": outbox.FieldDatetimeMicros, "TIMESTAMP NULL": outbox.ZonedType(0), "TIMESTAMP(3) NULL": outbox.ZonedType(3), "TIMESTAMP(6) NULL": outbox.ZonedType(6),
 		"BINARY(4)": outbox.FieldBytes, "VARBINARY(8)": outbox.FieldBytes, "BLOB": outbox.FieldBytes, "INT(5) ZEROFILL": outbox.FieldBare}
 	for _, name := range []string{"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT"} {
 		types[name], types[name+" UNSIGNED"] = outbox.FieldBare, outbox.FieldBare
