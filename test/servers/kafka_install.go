@@ -17,7 +17,7 @@ const DebeziumVersion = "3.6.1.Final"
 // Folders of the cache that hold the jars.
 const (
 	KafkaFolder    = "kafka-" + KafkaVersion
-	DebeziumFolder = "debezium-embedded-" + DebeziumVersion
+	DebeziumFolder = "debezium-connectors-" + DebeziumVersion
 )
 
 // KafkaLib returns the directory of Kafka's jars, or an error that names what

@@ -6,6 +6,7 @@ import io.debezium.data.Envelope;
 import io.debezium.embedded.Connect;
 import io.debezium.engine.ChangeEvent;
 import io.debezium.engine.DebeziumEngine;
+import io.debezium.connector.mongodb.transforms.outbox.MongoEventRouter;
 import io.debezium.transforms.outbox.EventRouter;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -29,9 +30,10 @@ import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
 import org.apache.kafka.connect.storage.SimpleHeaderConverter;
 import org.apache.kafka.connect.storage.StringConverter;
+import org.apache.kafka.connect.transforms.Transformation;
 
 /**
- * Sends rows through Debezium's outbox event router, and prints what becomes of them: a line a set of options. The rows come from
+ * Sends rows through Debezium's outbox event router, or that of MongoDB, and prints what becomes of them: a line a set of options. The rows come from
  * stdin, or, where that has the properties of a connector, out of a database's log.
  */
 public class Compare {
@@ -42,7 +44,7 @@ public class Compare {
         List<SourceRecord> records = in.hasNonNull("connector") ? captured(in.get("connector"), in.get("count").asInt()) : made(in.get("columns"), in.get("rows"));
         StringBuilder out = new StringBuilder();
         for (JsonNode options : in.get("cases")) {
-            out.append(run(options, records)).append('\n');
+            out.append(run(in.hasNonNull("mongo") ? new MongoEventRouter<>() : new EventRouter<>(), options, records)).append('\n');
         }
         System.out.write(out.toString().getBytes(StandardCharsets.UTF_8));
         System.out.flush();
@@ -117,11 +119,10 @@ public class Compare {
         return records;
     }
 
-    static ArrayNode run(JsonNode options, List<SourceRecord> records) {
+    static ArrayNode run(Transformation<SourceRecord> router, JsonNode options, List<SourceRecord> records) {
         ArrayNode answers = JSON.createArrayNode();
         Map<String, String> config = new HashMap<>(), formats = new HashMap<>();
         options.fields().forEachRemaining(e -> (e.getKey().startsWith("format.") ? formats : config).put(e.getKey(), e.getValue().asText()));
-        EventRouter<SourceRecord> router = new EventRouter<>();
         try {
             router.configure(config);
         }

@@ -20,7 +20,7 @@ public class Options {
                 continue;
             }
             try (var jar = new JarFile(file)) {
-                jar.stream().map(e -> e.getName()).filter(n -> n.endsWith(".class")).forEach(n -> add(names, n.replace('/', '.').substring(0, n.length() - 6)));
+                jar.stream().map(e -> e.getName()).filter(n -> n.endsWith(".class") && !n.contains("/sink/")).forEach(n -> add(names, n.replace('/', '.').substring(0, n.length() - 6)));
             }
         }
         ProducerConfig.configNames().forEach(n -> names.add("producer." + n));

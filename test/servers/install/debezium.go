@@ -2,8 +2,8 @@ package main
 
 import "github.com/tailbox/tailbox/test/servers"
 
-// debeziumPom makes Maven collect Debezium's outbox event router, its engine and its connector for Postgres, with what they
-// need of Kafka Connect.
+// debeziumPom makes Maven collect Debezium's outbox event router, its engine and its connectors, with what they need of
+// Kafka Connect.
 const debeziumPom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>tailbox.test</groupId><artifactId>debezium</artifactId><version>1</version><packaging>pom</packaging>
@@ -11,6 +11,9 @@ const debeziumPom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
     <dependency><groupId>io.debezium</groupId><artifactId>debezium-connect-plugins</artifactId><version>` + servers.DebeziumVersion + `</version></dependency>
     <dependency><groupId>io.debezium</groupId><artifactId>debezium-embedded</artifactId><version>` + servers.DebeziumVersion + `</version></dependency>
     <dependency><groupId>io.debezium</groupId><artifactId>debezium-connector-postgres</artifactId><version>` + servers.DebeziumVersion + `</version></dependency>
+    <dependency><groupId>io.debezium</groupId><artifactId>debezium-connector-mysql</artifactId><version>` + servers.DebeziumVersion + `</version></dependency>
+    <dependency><groupId>io.debezium</groupId><artifactId>debezium-connector-mongodb</artifactId><version>` + servers.DebeziumVersion + `</version></dependency>
+    <dependency><groupId>io.debezium</groupId><artifactId>debezium-storage-file</artifactId><version>` + servers.DebeziumVersion + `</version></dependency>
     <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-transforms</artifactId><version>4.0.0</version></dependency>
     <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-json</artifactId><version>4.0.0</version></dependency>
     <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-runtime</artifactId><version>4.0.0</version></dependency>
