@@ -102,7 +102,7 @@ func TestRunAfterDebezium(t *testing.T) {
 			if err := broker.CreateTopic(topic, 1, nil); err != nil {
 				t.Fatal(err)
 			}
-			debezium := startDebezium(t, r.file)
+			debezium, _ := startDebezium(t, r.file)
 			slotIs := func(what string) bool {
 				var yes bool
 				err := r.conn.QueryRow(t.Context(), "SELECT coalesce(bool_or("+what+"), false) FROM pg_replication_slots WHERE slot_name = $1", r.env["SLOT"]).Scan(&yes)
@@ -170,8 +170,8 @@ func TestRunAfterDebezium(t *testing.T) {
 	}
 }
 
-// startDebezium runs Debezium's engine until end is called, which sends it a signal and waits.
-func startDebezium(t *testing.T, properties string) (end func(os.Signal)) {
+// startDebezium runs Debezium's engine in a folder until end is called, which sends it a signal and waits.
+func startDebezium(t *testing.T, properties string) (end func(os.Signal), folder string) {
 	t.Helper()
 	program, err := filepath.Abs(filepath.Join("testdata", "Debezium.java"))
 	if err != nil {
@@ -199,5 +199,5 @@ func startDebezium(t *testing.T, properties string) (end func(os.Signal)) {
 			t.Fatal(err)
 		}
 		wait()
-	}
+	}, cmd.Dir
 }

@@ -29,7 +29,7 @@ func (c *conversion) binary(part, key, from string) {
 		c.problem(delegate, "would write headers in different forms: set %s to org.apache.kafka.connect.storage.SimpleHeaderConverter once what reads the messages takes them so", key)
 		return
 	}
-	err := c.columns.read(c.address, c.tables)
+	err := c.describeTables()
 	switch {
 	case c.columns.untoldAgain(err):
 	case err != nil:
@@ -51,10 +51,14 @@ func (c *conversion) columnOf(option, byDefault string) string {
 
 // modes refuses modes of times and decimals if a column is placed that they may be about.
 func (c *conversion) modes() {
+	times := "adaptive"
+	if c.kind == "mysql" || c.kind == "mariadb" {
+		times = "adaptive_time_microseconds"
+	}
 	for _, mode := range []struct {
 		key, want string
 		harmless  []string
-	}{{"source.time.precision.mode", "adaptive", []string{"adaptive"}}, {"source.decimal.handling.mode", "precise", []string{"precise", "string"}}} {
+	}{{"source.time.precision.mode", times, []string{times}}, {"source.decimal.handling.mode", "precise", []string{"precise", "string"}}} {
 		s := c.settings[mode.key]
 		if s == nil || s.used || containsFold(mode.harmless, s.value) {
 			continue
@@ -68,7 +72,7 @@ func (c *conversion) modes() {
 			continue // it is listed as without effect
 		}
 		c.take(mode.key)
-		err := c.columns.read(c.address, c.tables)
+		err := c.describeTables()
 		if c.columns.untoldAgain(err) {
 			continue
 		}

@@ -5,6 +5,7 @@ package debezium
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -98,9 +99,9 @@ func (c *conversion) run(files []File) {
 	}
 }
 
-// Describe returns the schemas that Kafka's JSON converter writes for the columns of a table, by name. address is
-// source.url as a value of YAML.
-type Describe func(address, table string) (map[string]string, error)
+// Describe returns the schemas that Kafka's JSON converter writes for the columns of a table, by name. kind is source.kind, and address
+// source.url as a value of YAML. It is not asked about MongoDB.
+type Describe func(kind, address, table string) (map[string]string, error)
 
 // A conversion is an Import on its way.
 type conversion struct {
@@ -116,16 +117,31 @@ type conversion struct {
 	// worked: a worker's variables are read.
 	worked  bool
 	columns columnSchemas
-	// What several parts need: the outbox tables, the connection, and the router's options.
-	tables  []string
-	address string
-	options map[string]string
+	// What several parts need: the kind of database, the outbox tables, the connection, and the router's options.
+	kind string
+	// mongoRouter: the router is MongoDB's.
+	mongoRouter bool
+	tables      []string
+	address     string
+	options     map[string]string
+	// provided are the references to providers of Kafka Connect that variables stand for, by the variables.
+	provided map[string]string
+	// offsets are where connectors stopped, of files that hold that.
+	offsets []offset
 }
 
 func (c *conversion) convert() {
 	c.out.title("Made by `tailbox import debezium` from " + strings.Join(c.names, ", ") + ".")
-	c.out.title("Stop Debezium for good, then: tailbox init && tailbox check && tailbox run.")
+	for _, name := range slices.Sorted(maps.Keys(c.provided)) {
+		c.out.title("Set the environment variable " + name + " to what Kafka Connect finds as " + strings.Trim(c.provided[name], "${}") + ".")
+	}
 	known := c.source()
+	if c.overlaps() {
+		c.out.title("While Debezium runs: tailbox init. Then stop Debezium for good, then: tailbox check && tailbox run. What both have sent arrives twice.")
+		c.out.title("Or stop Debezium first, and give this import its offsets too: then tailbox goes on from there.")
+	} else {
+		c.out.title("Stop Debezium for good, then: tailbox init && tailbox check && tailbox run.")
+	}
 	c.router()
 	c.sink()
 	c.admin()

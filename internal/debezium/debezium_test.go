@@ -113,7 +113,7 @@ func TestImportRefuses(t *testing.T) {
 		"no JSON":         {"{x", "cannot be read"},
 		"odd JSON":        {`{"name": "x", "config": []}`, "must be an object"},
 		"odd value":       {`{"name": {}}`, "must be a text"},
-		"MySQL":           {strings.Replace(good, "postgresql.PostgresConnector", "mysql.MySqlConnector", 1), "run tailbox init while Debezium still runs"},
+		"SQL Server":      {strings.Replace(good, "postgresql.PostgresConnector", "sqlserver.SqlServerConnector", 1), "keep Debezium for this outbox"},
 		"header schemas":  {strings.Replace(good, "debezium.format.header.schemas.enable=false\n", "", 1), "debezium.format.header.schemas.enable: is missing, and its default, true, would put a schema around each header, but the table's columns are not known"},
 		"GSSAPI":          {strings.Replace(good, "SCRAM-SHA-512", "GSSAPI", 1), `debezium.sink.kafka.producer.sasl.mechanism "GSSAPI"`},
 		"half a login":    {strings.Replace(good, "username=\"relay\"", "username=\"", 1), "must hold username and password once each"},
@@ -123,7 +123,7 @@ func TestImportRefuses(t *testing.T) {
 		"no outbox":       {strings.Replace(good, "outbox.EventRouter", "Filter", 1), "would change the messages"},
 		"no transforms":   {strings.Replace(good, "debezium.transforms=outbox\n", "", 1), "there is no outbox to relay"},
 		"unrouted table":  {strings.Replace(good, "inventory.heartbeat\n", "inventory.orders\n", 1), "does not apply the outbox event router to table inventory.orders"},
-		"all tables":      {strings.Replace(good, "debezium.source.table.include.list", "debezium.source.schema.include.list", 1), "name the outbox table"},
+		"all tables":      {strings.Replace(good, "debezium.source.table.include.list", "debezium.source.schema.include.list", 1), "name the outbox, as in"},
 		"an unknown sink": {strings.Replace(good, "sink.type=kafka", "sink.type=redis", 1), "choose kafka, http or nats-jetstream"},
 		"HTTP's headers":  {strings.Replace(good, "sink.type=kafka", "sink.type=http", 1), "X-DEBEZIUM-"},
 		"no port":         {good + "quarkus.http.port=http\n", "from 1 to 65535"},
@@ -151,7 +151,7 @@ func TestImportSchemas(t *testing.T) {
 	input := []debezium.File{{Name: "application.properties", Data: []byte(strings.Join(kept, ""))}}
 	columns := map[string]string{"id": `{"type":"string","optional":false,"name":"io.debezium.data.Uuid","version":1}`, "aggregateid": `{"type":"string","optional":false}`,
 		"type": `{"type":"string","optional":false}`, "payload": `{"type":"string","optional":true,"name":"io.debezium.data.Json","version":1}`}
-	describe := func(address, table string) (map[string]string, error) {
+	describe := func(kind, address, table string) (map[string]string, error) {
 		if !strings.Contains(address, "host=db.example.org") || table != "inventory.outboxevent" {
 			t.Errorf("asked for %s at %s", table, address)
 		}
@@ -241,6 +241,6 @@ func FuzzImport(f *testing.F) {
 }
 
 // bytea describes tables whose payload is a bytea.
-func bytea(string, string) (map[string]string, error) {
+func bytea(string, string, string) (map[string]string, error) {
 	return map[string]string{"payload": `{"type":"bytes","optional":true}`, "type": `{"type":"string","optional":false}`}, nil
 }

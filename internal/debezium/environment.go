@@ -31,7 +31,8 @@ func environmentKeys() []string {
 		"source.slot.name", "source.publication.name", "source.table.include.list", "source.topic.prefix", "source.plugin.name", "format.key", "format.value", "format.header",
 		// These have an effect that must not be overlooked.
 		"source.slot.drop.on.stop", "source.slot.failover", "source.database.sslmode", "source.database.sslrootcert", "source.binary.handling.mode", "source.converters", "source.post.processors", "source.provide.transaction.metadata", "source.slot.stream.params",
-		"source.message.prefix.include.list", "source.time.precision.mode", "source.decimal.handling.mode", "source.signal.data.collection", "source.heartbeat.action.query",
+		"source.message.prefix.include.list", "source.time.precision.mode", "source.decimal.handling.mode", "source.signal.data.collection", "source.heartbeat.action.query", "source.collection.include.list", "source.mongodb.connection.string", "source.mongodb.user",
+		"source.mongodb.password", "source.mongodb.ssl.enabled", "source.database.ssl.mode", "source.cursor.pipeline", "source.field.renames", "source.field.exclude.list",
 		"format.schemas.enable", "format.key.schemas.enable", "format.value.schemas.enable", "format.header.schemas.enable", "transforms", "quarkus.http.port"}
 }
 

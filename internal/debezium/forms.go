@@ -31,6 +31,9 @@ var (
 func (c *conversion) read(f File) {
 	l := &layer{name: filepath.Base(f.Name)}
 	c.layers = append(c.layers, l)
+	if c.readOffsets(l.name, f.Data) {
+		return
+	}
 	text := bytes.TrimSpace(bytes.TrimPrefix(f.Data, []byte("\uFEFF")))
 	bare := text
 	for m := comment.Find(bare); m != nil; m = comment.Find(bare) {

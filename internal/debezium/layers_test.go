@@ -15,7 +15,7 @@ func imported(t *testing.T, env func(string) (string, bool), pairs ...string) st
 	for pair := range slices.Chunk(pairs, 2) {
 		all = append(all, debezium.File{Name: pair[0], Data: []byte(pair[1])})
 	}
-	yaml, err := debezium.Import(all, env, nil, func(string, string) (map[string]string, error) {
+	yaml, err := debezium.Import(all, env, nil, func(string, string, string) (map[string]string, error) {
 		return map[string]string{"aggregateid": `"string"`, "payload": `"string"`, "id": `"string"`}, nil
 	})
 	if err != nil {

@@ -37,7 +37,8 @@ func (c *conversion) producerOption(key string) string {
 // copied reports whether an option is only copied into one text, so that tailbox.yaml can name the variable. All others decide what is
 // written.
 func (c *conversion) copied(key string) bool {
-	return strings.HasPrefix(key, "source.database.") && key != "source.database.server.name" || c.servers(key) ||
+	return slices.Contains([]string{"source.mongodb.connection.string", "source.mongodb.hosts", "source.mongodb.user", "source.mongodb.password"}, key) ||
+		strings.HasPrefix(key, "source.database.") && key != "source.database.server.name" && !strings.HasPrefix(key, "source.database.ssl.mode") || c.servers(key) ||
 		slices.Contains([]string{"sink.http.url", "source.slot.name", "source.publication.name", "sink.nats-jetstream.auth.user", "sink.nats-jetstream.auth.password"}, key) ||
 		slices.Contains([]string{"client.id", "ssl.truststore.location", "ssl.keystore.location"}, c.producerOption(key))
 }
@@ -154,12 +155,15 @@ func (r *resolver) nested(name, value string) string {
 	return r.expressions(value)
 }
 
-// providers resolves the references of Kafka Connect to the environment. Those to other providers are wrong: what they stand for is not
-// known here, and tailbox.yaml cannot refer to it.
+// providers resolves the references of Kafka Connect to the environment. What other providers find is not known here: where a value is only copied, a
+// variable stands for it; else it is wrong.
 func (r *resolver) providers(s string) string {
 	return provided.ReplaceAllStringFunc(s, func(ref string) string {
 		parts := provided.FindStringSubmatch(ref)
 		provider, name := parts[1], parts[2]
+		if own := variableOf(name); !r.c.isEnvironment(provider) && !r.now && own != "" && r.c.standsFor(own, ref) {
+			return "${" + own + "}"
+		}
 		if !r.c.isEnvironment(provider) {
 			return r.wrong(ref, "Kafka Connect looks this up by its provider %s, which is not built into tailbox: put what it finds into an environment variable in capitals, "+
 				"and write ${env:NAME} in place of %s in the file that is imported", provider, ref)
@@ -175,6 +179,18 @@ func (r *resolver) providers(s string) string {
 		}
 		return r.unset(ref, name)
 	})
+}
+
+// standsFor has a variable stand for what one of Kafka Connect's providers finds, unless it stands for something else.
+func (c *conversion) standsFor(variable, ref string) bool {
+	if c.provided == nil {
+		c.provided = map[string]string{}
+	}
+	if _, set := c.variables.get(variable); set || c.provided[variable] != "" && c.provided[variable] != ref {
+		return false
+	}
+	c.provided[variable] = ref
+	return true
 }
 
 // isEnvironment reports whether a provider of Kafka Connect's looks into the environment. If the worker's file is not there, its usual

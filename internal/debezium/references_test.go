@@ -122,6 +122,8 @@ func TestImportConfigProviders(t *testing.T) {
 		"brokers":          {"producer.bootstrap.servers=${env:BROKERS}\n", "tasks.max", "1", []string{"BROKERS", "a:1,b:2"}, `brokers: ["a:1", "b:2"]`},
 		"no effect":        {"", "snapshot.mode", "${file:/x.properties:mode}", nil, "#   snapshot.mode: "},
 		"Strimzi's reload": {"", "config.action.reload", "restart", nil, "#   config.action.reload: "},
+		"a file":           {"", "database.password", "${file:/x.properties:db.password}", nil, "password='${DB_PASSWORD}'\""},
+		"of Kubernetes":    {"", "database.password", "x${secrets:ns/name:key}y", nil, "# Set the environment variable KEY to what Kafka Connect finds as secrets:ns/name:key."},
 		"no provider":      {"", "transforms.outbox.route.topic.replacement", "$1.${routedByValue}", nil, `route.topic.replacement: "$1.${routedByValue}"`},
 	} {
 		yaml := imported(t, environment(c.env...), "worker.properties", worker+c.worker, "connector.json", connectorWith(t, c.key, c.value))
@@ -130,15 +132,12 @@ func TestImportConfigProviders(t *testing.T) {
 		}
 	}
 	for value, want := range map[string]string{
-		"${file:/x.properties:password}":    "write ${env:NAME} in place of ${file:/x.properties:password}",
-		"${secrets:ns/name:key}":            "write ${env:NAME} in place of ${secrets:ns/name:key}",
-		"${dir:/run/secrets:password}":      "write ${env:NAME} in place of ${dir:/run/secrets:password}",
-		"${env:pg_password}":                "capitals",
-		"x${vault:secret/db:password}y":     "write ${env:NAME} in place of ${vault:secret/db:password}",
-		"${env:A}${file:/x.properties:end}": "${file:/x.properties:end}",
+		"${file:/x.properties:password}${file:/y.properties:password}": "write ${env:NAME} in place of ${file:/y.properties:password}",
+		"${dir:/run/secrets:taken}":                                    "write ${env:NAME} in place of ${dir:/run/secrets:taken}",
+		"${env:pg_password}":                                           "capitals",
 	} {
 		files := []debezium.File{{Name: "worker.properties", Data: []byte(worker)}, {Name: "connector.json", Data: []byte(connectorWith(t, "database.password", value))}}
-		_, err := debezium.Import(files, environment(), nil, bytea)
+		_, err := debezium.Import(files, environment("TAKEN", "x"), nil, bytea)
 		if err == nil || !strings.Contains(err.Error(), "connector.json: database.password: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", value, err, want)
 		}

@@ -100,7 +100,7 @@ func TestImportDelegates(t *testing.T) {
 	t.Parallel()
 	const key = `"key.converter": "io.debezium.converters.ByteBufferConverter", "key.converter.delegate.converter.type": "org.apache.kafka.connect.json.JsonConverter", "key.converter.delegate.converter.type.schemas.enable": "false"`
 	for literal, want := range map[string]string{`{"type":"string","optional":false}`: "format.key: json", `{"type":"bytes","optional":false}`: "format.key: binary"} {
-		yaml, err := debezium.Import(connected(t, key), environment(), nil, func(string, string) (map[string]string, error) {
+		yaml, err := debezium.Import(connected(t, key), environment(), nil, func(string, string, string) (map[string]string, error) {
 			return map[string]string{"aggregateid": literal, "payload": `{"type":"bytes","optional":true}`}, nil
 		})
 		if err != nil || !has(string(yaml), want) {
@@ -120,7 +120,10 @@ func TestImportAsksLast(t *testing.T) {
 	}
 	all := strings.Join(lines, "\n") + "\n"
 	asked := 0
-	describe := func(string, string) (map[string]string, error) { asked++; return nil, errors.New("connection refused") }
+	describe := func(string, string, string) (map[string]string, error) {
+		asked++
+		return nil, errors.New("connection refused")
+	}
 	_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(all + "debezium.source.slot.drop.on.stop=true\ndebezium.source.driver.options=1\n")}}, environment(), nil, describe)
 	if err == nil || asked != 0 || strings.Contains(err.Error(), "refused") || !strings.Contains(err.Error(), "drop.on.stop") || !strings.Contains(err.Error(), "driver.options") {
 		t.Errorf("asked %d times: %v", asked, err)

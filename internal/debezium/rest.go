@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,7 +16,7 @@ func ignoredOptions() []ignoredOption {
 	const own = "tailbox has its own way"
 	return []ignoredOption{
 		{"source.offset.", "the position is kept in the database, in tailbox_checkpoint"},
-		{"source.snapshot.", "nothing is read but the log from the slot's position on"},
+		{"source.snapshot.", "nothing is read but the log"},
 		{"source.incremental.snapshot.", "nothing is read but the log"},
 		{"source.heartbeat.", "an idle log is confirmed without heartbeats, and none are sent"},
 		{"source.topic.heartbeat.prefix", "no heartbeats are sent"},
@@ -33,7 +34,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.interval.handling.mode", "intervals are placed as text"}, {"source.hstore.handling.mode", "hstore is placed as text"},
 		{"source.money.fraction.digits", "money is placed as text"}, {"source.include.unknown.datatypes", "every type is placed as text"},
 		{"source.schema.name.adjustment.mode", "no schema is sent"}, {"source.field.name.adjustment.mode", "no schema is sent"},
-		{"source.include.schema.changes", "an outbox has none"}, {"source.schema.refresh.mode", "no schema is sent"}, {"source.schema.include.list", "the tables are named"},
+		{"source.include.schema.changes", "changes of the schema are no messages of the outbox, and are not sent"}, {"source.schema.refresh.mode", "no schema is sent"}, {"source.schema.include.list", "the tables are named"},
 		{"source.schema.exclude.list", "the tables are named"}, {"source.table.exclude.list", "the tables are named"}, {"source.table.blacklist", "the tables are named"},
 		{"source.schema.whitelist", "the tables are named"}, {"source.schema.blacklist", "the tables are named"}, {"source.database.whitelist", "the tables are named"}, {"source.database.include.list", "the tables are named"},
 		{"source.schema.history.", "there is no schema history"}, {"source.database.history.", "there is no schema history"},
@@ -44,6 +45,16 @@ func ignoredOptions() []ignoredOption {
 		{"source.database.query.timeout.ms", own}, {"source.database.connectionTimeZone", own}, {"source.database.sslfactory", own},
 		{"source.executor.", own}, {"source.record.processing.", own}, {"source.task.management.timeout.ms", own}, {"source.provide.transaction.metadata", "it is false"},
 		{"source.guardrail.", own}, {"source.connection.validation.timeout.ms", own}, {"source.internal.", own}, {"source.openlineage.", own},
+		{"source.database.server.id", own}, {"source.database.server.id.offset", own}, {"source.connect.timeout.ms", own}, {"source.connect.keep.alive", own},
+		{"source.connect.keep.alive.interval.ms", own}, {"source.use.nongraceful.disconnect", own}, {"source.binlog.", own}, {"source.min.row.count.to.stream.results", "nothing is read but the log"},
+		{"source.include.query", "the event's source is not sent"}, {"source.resolve.create.table.like.schema", "there is no schema history"},
+		{"source.event.deserialization.failure.handling.mode", "a row that cannot be read is a dead letter"}, {"source.inconsistent.schema.handling.mode", "a row that cannot be read is a dead letter"},
+		{"source.enable.time.adjuster", "years are written with four digits"}, {"source.read.only", own}, {"source.gtid.ignore.on.recovery", own}, {"source.gtid.new.channel.position", own},
+		{"source.gtid.source.", "the outbox's rows are read, whichever server wrote them"}, {"source.connector.adapter", own}, {"source.database.initial.statements", own}, {"source.database.protocol", own},
+		{"source.database.jdbc.", own}, {"source.database.allowPublicKeyRetrieval", own}, {"source.database.dbname", "source.url names a database"}, {"source.bigint.unsigned.handling.mode", "numbers are placed as text"},
+		{"source.mongodb.", own}, {"source.capture.", "the inserts of the outbox are read"}, {"source.cursor.max.await.time.ms", own}, {"source.cursor.oversize.", "a large document is a dead letter"},
+		{"source.json.serialization.mode", "the router sends values as before"}, {"source.filters.match.mode", "the collections are named"}, {"source.collection.exclude.list", "the collections are named"},
+		{"source.collection.blacklist", "the collections are named"}, {"source.database.exclude.list", "the tables are named"}, {"source.database.blacklist", "the tables are named"},
 		{"quarkus.", "it is the Java server's"}, {profilePrefix, "it is of another profile"}, {otherPrefix, "it is not Debezium's"},
 		{unusedPrefix, "it is of a converter that does not count here: Kafka Connect does not mix the worker's with the connector's"}, {"api.", own},
 		{"transforms.", "the transformation is not in the list of transforms"}, {"predicates", "no transformation uses it"}, {"predicates.", "no transformation uses it"}, {"sink.", "it is of another sink"}, {"format.", "it is of another format"},
@@ -93,8 +104,12 @@ func (c *conversion) rest() {
 				why = "it is about Kafka Connect itself"
 			}
 		}
-		if name, ok := strings.CutPrefix(key, "source."); why == "" && ok && !heard(name) {
+		name, source := strings.CutPrefix(key, "source.")
+		if why == "" && (source && !heard(name) || c.server && !source) {
 			why = unheardOf
+		}
+		if c.server && slices.Contains(converters(), name) {
+			why = "Debezium Server takes its converters from debezium.format.*"
 		}
 		if why == "" {
 			c.take(key)
@@ -108,7 +123,8 @@ func (c *conversion) rest() {
 // harmful tells options of the source that would change the messages, or that send further ones.
 func (c *conversion) harmful() {
 	for key, harmless := range map[string]string{"source.provide.transaction.metadata": "false", "source.binary.handling.mode": "bytes", "source.converters": "",
-		"source.post.processors": "", "source.message.prefix.include.list": "", "source.slot.stream.params": ""} {
+		"source.post.processors": "", "source.message.prefix.include.list": "", "source.slot.stream.params": "", "source.cursor.pipeline": "", "source.field.exclude.list": "",
+		"source.field.renames": "", "source.field.blacklist": ""} {
 		if s := c.settings[key]; s == nil || s.used {
 			continue
 		}

@@ -40,7 +40,7 @@ func (c *conversion) schema(part string) (string, error) {
 	if part == "value" && (c.expands() || strings.Contains(placements, "envelope")) {
 		return "", errors.New("that of an expanded payload or an envelope is not made here")
 	}
-	if err := c.columns.read(c.address, c.tables); err != nil {
+	if err := c.describeTables(); err != nil {
 		return "", err
 	}
 	switch part {
@@ -49,12 +49,12 @@ func (c *conversion) schema(part string) (string, error) {
 	case "value":
 		return c.column("table.field.event.payload", "payload")
 	}
-	id, err := c.column("table.field.event.id", "id")
+	id, err := c.column("table.field.event.id", c.idByDefault())
 	if err != nil {
 		return "", err
 	}
 	columns := map[string]json.RawMessage{}
-	columns[c.columnOf("table.field.event.id", "id")] = json.RawMessage(id)
+	columns[c.columnOf("table.field.event.id", c.idByDefault())] = json.RawMessage(id)
 	for _, entry := range commas(placements) {
 		column, placement, _ := strings.Cut(entry, ":")
 		if column = strings.TrimSpace(column); !strings.HasPrefix(strings.TrimSpace(placement), "header") {
@@ -68,6 +68,14 @@ func (c *conversion) schema(part string) (string, error) {
 	}
 	all, err := json.Marshal(columns)
 	return string(all), err
+}
+
+// idByDefault is the column of the id unless the router's options name another.
+func (c *conversion) idByDefault() string {
+	if c.kind == mongodb {
+		return "_id"
+	}
+	return "id"
 }
 
 func noSchema(column string) error {
@@ -116,8 +124,22 @@ func (c *columnSchemas) untoldAgain(err error) bool {
 	return before
 }
 
+// describeTables asks for the columns, once. Documents have none: Debezium sends a schema of each document's own values. What the router cannot do
+// without is a text there.
+func (c *conversion) describeTables() error {
+	if c.kind != mongodb {
+		return c.columns.read(c.kind, c.address, c.tables)
+	}
+	c.columns.blind, c.columns.byName = false, map[string]string{}
+	for option, byDefault := range map[string]string{"table.field.event.id": "_id", "table.field.event.key": "aggregateid", "table.field.event.payload": "payload",
+		"table.field.event.type": "type", "route.by.field": "aggregatetype"} {
+		c.columns.byName[c.columnOf(option, byDefault)] = `{"type":"string","optional":true}`
+	}
+	return nil
+}
+
 // read asks for the columns, once. Tables have to agree on them. address is that of the database.
-func (c *columnSchemas) read(address string, tables []string) error {
+func (c *columnSchemas) read(kind, address string, tables []string) error {
 	c.asked = true
 	if c.byName != nil || c.blind {
 		return nil
@@ -126,7 +148,7 @@ func (c *columnSchemas) read(address string, tables []string) error {
 		return notAsked{errors.New("the table's columns are not known")}
 	}
 	for _, table := range tables {
-		schemas, err := c.describe(address, table)
+		schemas, err := c.describe(kind, address, table)
 		if err != nil {
 			return notAsked{err}
 		}

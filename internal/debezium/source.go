@@ -7,31 +7,48 @@ import (
 	"strings"
 )
 
+// connectors are the kinds of database by the classes of their connectors.
+func connectors() map[string]string {
+	return map[string]string{"PostgresConnector": "postgres", "MySqlConnector": "mysql", "MariaDbConnector": "mariadb", "MongoDbConnector": mongodb}
+}
+
+const mongodb = "mongodb"
+
 // source writes pipeline and source; ok is false if the connector is not known, and so none of its options.
 func (c *conversion) source() (ok bool) {
 	class := c.take("source.connector.class")
-	switch {
-	case class == nil:
+	if class == nil {
 		c.missing("source.connector.class", "is missing: this is no configuration of a Debezium connector")
 		return false
-	case !strings.HasSuffix(class.value, ".PostgresConnector"):
-		c.problem(class, "only Postgres' position can be taken over: that of other databases is in Debezium's offset storage. Write tailbox.yaml by hand with the same "+
-			"options under router, run tailbox init while Debezium still runs, stop Debezium, then run tailbox: what both have sent arrives twice, nothing is lost")
+	}
+	c.kind = connectors()[class.value[strings.LastIndexByte(class.value, '.')+1:]]
+	if c.kind == "" {
+		c.problem(class, "tailbox reads the logs of Postgres, MySQL, MariaDB and MongoDB alone: keep Debezium for this outbox")
 		return false
 	}
 	name, from := c.pipeline()
 	c.out.set(0, "pipeline", name, from)
 	c.out.section(0, "source", "")
-	c.out.set(1, "kind", "postgres", class.key)
-	c.url()
-	c.slot()
+	c.out.set(1, "kind", c.kind, class.key)
+	switch c.kind {
+	case "postgres":
+		c.url()
+		c.slot()
+	case mongodb:
+		c.mongoURL()
+		c.leftOff()
+	default:
+		c.mysqlURL()
+		c.leftOff()
+	}
+	c.out.set(1, "start", "now", "rows that are there now were Debezium's to send")
 	c.outboxTables()
 	return true
 }
 
 // pipeline is the name of the pipeline: that of the connector.
 func (c *conversion) pipeline() (name, from string) {
-	for _, key := range []string{"source.name", "source.topic.prefix", "source.database.server.name"} {
+	for _, key := range []string{"source.name", "source.topic.prefix", "source.database.server.name", "source.mongodb.name"} {
 		if s := c.take(key); s != nil && s.value != "" && name == "" {
 			name, from = pipelineName(s.value), s.key
 		}
@@ -122,17 +139,20 @@ func (c *conversion) slot() {
 			c.out.set(1, "failover", "true", s.key)
 		}
 	}
-	c.out.set(1, "start", "now", "rows that are there now were Debezium's to send")
 }
 
 // outboxTables writes the tables.
 func (c *conversion) outboxTables() {
-	include := c.take("source.table.include.list")
+	what := "table"
+	if c.kind == mongodb {
+		what = "collection"
+	}
+	include := c.take("source." + what + ".include.list")
 	if include == nil {
-		include = c.take("source.table.whitelist")
+		include = c.take("source." + what + ".whitelist")
 	}
 	if include == nil {
-		c.missing("source.table.include.list", "is missing, so that Debezium reads tables that are no outbox: name the outbox table, as in public.outbox")
+		c.missing("source."+what+".include.list", "is missing, so that Debezium reads %ss that are no outbox: name the outbox, as in inventory.outbox", what)
 		return
 	}
 	action, signals := c.settings["source.heartbeat.action.query"], c.settings["source.signal.data.collection"]
@@ -145,7 +165,7 @@ func (c *conversion) outboxTables() {
 	for _, pattern := range commas(include.value) {
 		table, ok := literal(pattern)
 		if !ok {
-			c.problem(include, "%s is a pattern: name each outbox table, as in public.outbox", pattern)
+			c.problem(include, "%s is a pattern: name each outbox, as in inventory.outbox", pattern)
 			continue
 		}
 		if action != nil && heartbeatWrites(action.value, table) {

@@ -30,22 +30,63 @@ func (c *conversion) router() {
 		case class == nil:
 			c.problems = append(c.problems, &Problem{file: chain.file, line: chain.line, Key: chain.key, Value: name, Reason: "has no option type: remove it from the list, or name its class"})
 		case !slices.Contains(routerClasses(), class.value):
-			c.problem(class, "this transformation would change the messages, and is not built into tailbox: do without it, or keep Debezium for this outbox; "+
-				"Debezium's outbox event router is %s", routerClasses()[0])
+			if !c.passes(name, class, found != "") {
+				c.problem(class, "this transformation would change the messages, and is not built into tailbox: do without it, or keep Debezium for this outbox; "+
+					"Debezium's outbox event router is %s", routerClasses()[0])
+			}
 		case found != "":
 			c.problem(class, "is a second outbox event router: split the configuration, one pipeline a router")
 		default:
 			found = name
+			c.mongoRouter = strings.HasSuffix(class.value, ".MongoEventRouter")
 			c.out.section(0, "router", class.key)
 		}
 	}
 	if found != "" {
+		switch c.kind {
+		case "mysql":
+			c.out.note(1, "a column of type JSON: its text is MySQL's own, with a space behind : and , where Debezium writes none")
+		case mongodb:
+			c.out.note(1, "a payload that is a document: it is JSON in one line, as in 12; Debezium writes several lines, and {\"$numberInt\": \"12\"}, unless it expands payloads")
+		}
 		c.routerOptions("transforms." + found + ".")
 		c.predicate("transforms." + found + ".")
 	} else if len(c.problems) == 0 {
 		c.problem(chain, "names no transformation of class io.debezium.transforms.outbox.EventRouter: without one there is no outbox to relay")
 	}
 	c.formats()
+}
+
+// passes lists a transformation that changes no message of the outbox, and its options: one in front of the router that names topics and keys, which the
+// router names anew, or one behind it that opens change events, which are none any more.
+func (c *conversion) passes(name string, class *setting, routed bool) bool {
+	why := ""
+	switch class.value {
+	case "org.apache.kafka.connect.transforms.RegexRouter", "io.debezium.transforms.ByLogicalTableRouter":
+		if !routed {
+			why = "the outbox event router behind it names topic and key"
+		}
+	case "io.debezium.transforms.ExtractNewRecordState", "io.debezium.transforms.UnwrapFromEnvelope":
+		if routed && !c.tombstones() {
+			why = "behind the outbox event router there are no change events, and all else passes it as it is"
+		}
+	}
+	if why == "" {
+		return false
+	}
+	class.used = false
+	c.ignore(why, append(c.keys("transforms."+name+"."), "transforms."+name+".type")...)
+	return true
+}
+
+// tombstones reports whether the router makes some, which a transformation behind it may drop.
+func (c *conversion) tombstones() bool {
+	for key, s := range c.settings {
+		if strings.HasSuffix(key, ".route.tombstone.on.empty.payload") && strings.EqualFold(s.value, "true") {
+			return true
+		}
+	}
+	return false
 }
 
 // noOption is why an option has no effect that Debezium does not have.
@@ -64,7 +105,7 @@ func (c *conversion) routerOptions(prefix string) {
 			c.out.ignored(s.key, "it changes nothing in an outbox event")
 			continue
 		}
-		if !slices.Contains(router.OptionNames(), strings.Replace(name, "collection.", "table.", 1)) || strings.HasPrefix(name, "format.") {
+		if !c.routerKnows(name) {
 			c.out.ignored(s.key, noOption)
 			continue
 		}
@@ -72,11 +113,24 @@ func (c *conversion) routerOptions(prefix string) {
 		c.options[strings.Replace(name, "collection.", "table.", 1)] = s.value
 		c.out.set(1, name, quoted(s.value), s.key)
 	}
+	if c.kind == mongodb { // its router drops nothing
+		return
+	}
 	for _, name := range []string{"table.json.payload.null.behavior", "table.json.payload.empty.array.behavior"} {
 		if _, set := c.options[name]; expand && !set {
 			c.out.set(1, name, "ignore", "Debezium's default; remove the line to keep them")
 		}
 	}
+}
+
+// routerKnows reports whether the router has an option. That of MongoDB has names of its own for what is about the table.
+func (c *conversion) routerKnows(name string) bool {
+	const table, collection, behavior = "table.", "collection.", "table.op.invalid.behavior"
+	switch {
+	case strings.HasPrefix(name, "format."), c.mongoRouter && strings.HasPrefix(name, table) && name != behavior, !c.mongoRouter && strings.HasPrefix(name, collection):
+		return false
+	}
+	return slices.Contains(router.OptionNames(), strings.Replace(name, collection, table, 1))
 }
 
 // predicate checks that the router is applied to the outbox, which is all that is read here.

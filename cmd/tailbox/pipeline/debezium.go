@@ -11,6 +11,7 @@ import (
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/internal/debezium"
 	"github.com/tailbox/tailbox/source"
+	mysqlsetup "github.com/tailbox/tailbox/source/mysql/setup"
 	"github.com/tailbox/tailbox/source/postgres/setup"
 )
 
@@ -64,21 +65,32 @@ func readDebezium(names []string) ([]debezium.File, error) {
 
 // describer asks the database for the columns of tables. It sets unreachable to why that could not be asked.
 func describer(ctx context.Context, sh *cli.Shell, unreachable *error) debezium.Describe {
-	return func(address, table string) (map[string]string, error) {
-		file, err := config.Parse("source.url", []byte("url: "+address), sh.Env)
+	return func(kind, address, table string) (map[string]string, error) {
+		url, err := addressOf(sh, kind, address)
 		if err != nil {
-			return nil, err
-		}
-		url := file.Top().Address("url")
-		if err := file.Err(); err != nil {
 			return nil, err
 		}
 		ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 		defer cancel()
-		schemas, err := setup.ConnectSchemas(ctx, url, table)
+		var schemas map[string]string
+		if kind == "postgres" {
+			schemas, err = setup.ConnectSchemas(ctx, url, table)
+		} else {
+			schemas, err = mysqlsetup.ConnectSchemas(ctx, kind, url, table)
+		}
 		if err != nil && !errors.Is(err, source.ErrStop) {
 			*unreachable = err
 		}
 		return schemas, err
 	}
+}
+
+// addressOf reads an address as source.url is read.
+func addressOf(sh *cli.Shell, kind, address string) (string, error) {
+	file, err := config.Parse("source.url", []byte("url: "+address), sh.Env)
+	if err != nil {
+		return "", err
+	}
+	url := file.Top().SourceURL(kind)
+	return url, file.Err()
 }

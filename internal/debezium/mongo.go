@@ -1,0 +1,71 @@
+package debezium
+
+import (
+	"strings"
+)
+
+// mongoURL writes the connection to MongoDB. The collections tailbox_* are made in the database of the first collection.
+func (c *conversion) mongoURL() {
+	uri, from := "", c.take("source.mongodb.connection.string")
+	hosts := c.take("source.mongodb.hosts") // of Debezium 1 and 2.0
+	switch {
+	case from != nil:
+		uri = from.value
+	case hosts != nil:
+		from = hosts
+		set, servers, ok := strings.Cut(hosts.value, "/")
+		if !ok {
+			set, servers = "", hosts.value
+		}
+		if uri = "mongodb://" + servers + "/"; set != "" {
+			uri += "?replicaSet=" + urlPart(set)
+		}
+	default:
+		c.missing("source.mongodb.connection.string", "is missing: without it Debezium cannot connect; if the environment sets it, name the variable as in ${MONGODB_URI}")
+		return
+	}
+	user, keys := c.userOf("source.mongodb.")
+	var query []string
+	if user != "" {
+		database, _ := c.text("source.mongodb.authsource", "admin")
+		query = append(query, "authSource="+urlPart(database))
+	}
+	c.ignore("no user is named", "source.mongodb.authsource")
+	if s := c.take("source.mongodb.ssl.enabled"); s != nil && strings.EqualFold(s.value, "true") {
+		query, keys = append(query, "tls=true"), append(keys, s.key)
+	}
+	if s := c.take("source.mongodb.ssl.invalid.hostname.allowed"); s != nil && strings.EqualFold(s.value, "true") {
+		query, keys = append(query, "tlsAllowInvalidHostnames=true"), append(keys, s.key)
+	}
+	for _, key := range []string{"source.mongodb.ssl.keystore", "source.mongodb.ssl.truststore"} {
+		if s := c.take(key); s != nil {
+			c.problem(s, "is a key store of Java, which tailbox does not read: remove the options mongodb.ssl.keystore* and truststore*, and add the certificates in PEM to "+
+				"source.url by hand: tlsCAFile and tlsCertificateKeyFile")
+		}
+	}
+	scheme, rest, ok := strings.Cut(uri, "://")
+	switch {
+	case user == "" && len(query) == 0:
+	case !ok:
+		c.problem(from, "its address cannot be told from here, and the other options of the connection have to stand in it: write the user, the password and tls=true into it, and "+
+			"remove those options")
+	default:
+		servers, options, has := strings.Cut(rest, "?")
+		if has {
+			query = append([]string{options}, query...)
+		}
+		servers, database, _ := strings.Cut(servers, "/")
+		if user != "" { // that of the options counts
+			servers = user + servers[strings.LastIndexByte(servers, '@')+1:]
+		}
+		if uri = scheme + "://" + servers + "/" + database; len(query) > 0 {
+			uri += "?" + strings.Join(query, "&")
+		}
+	}
+	c.out.note(1, strings.Join(append([]string{from.key}, keys...), ", "))
+	c.address = quoted(uri)
+	c.out.set(1, "url", c.address, "")
+	if database := c.firstDatabase(); database != "" {
+		c.out.set(1, "schema", quoted(database), "the database of the collections tailbox_*")
+	}
+}

@@ -1,0 +1,89 @@
+package debezium
+
+import (
+	"net/url"
+	"strings"
+)
+
+// mysqlURL writes the connection to MySQL or MariaDB. Its database is that of the first table, as far as that is known.
+func (c *conversion) mysqlURL() {
+	host := c.take("source.database.hostname")
+	if host == nil {
+		c.missing("source.database.hostname", "is missing: without it Debezium cannot connect; if the environment sets it, name the variable as in ${DATABASE_HOST}")
+		return
+	}
+	keys, address := []string{host.key}, host.value
+	if s := c.take("source.database.port"); s != nil {
+		address, keys = address+":"+s.value, append(keys, s.key)
+	}
+	user, userKeys := c.userOf("source.database.")
+	if user == "" {
+		c.missing("source.database.user", "is missing: without it Debezium cannot connect; if the environment sets it, name the variable as in ${DATABASE_USER}")
+	}
+	c.out.note(1, strings.Join(append(keys, userKeys...), ", "))
+	c.address = quoted("mysql://" + user + address + "/" + urlPart(c.firstDatabase()) + c.mysqlTLS())
+	c.out.set(1, "url", c.address, "")
+}
+
+// userOf is user:password@ of two options, and their keys.
+func (c *conversion) userOf(prefix string) (text string, keys []string) {
+	user := c.take(prefix + "user")
+	if user == nil {
+		return "", nil
+	}
+	text, keys = urlPart(user.value), []string{user.key}
+	if s := c.take(prefix + "password"); s != nil {
+		text, keys = text+":"+urlPart(s.value), append(keys, s.key)
+	}
+	return text + "@", keys
+}
+
+// urlPart escapes a text for a URL. Variables stay: what they hold is escaped when tailbox.yaml is read.
+func urlPart(s string) string {
+	var b strings.Builder
+	last := 0
+	escape := func(text string) { b.WriteString(strings.ReplaceAll(url.QueryEscape(text), "+", "%20")) }
+	for _, at := range reference.FindAllStringIndex(s, -1) {
+		escape(s[last:at[0]])
+		b.WriteString(s[at[0]:at[1]])
+		last = at[1]
+	}
+	escape(s[last:])
+	return b.String()
+}
+
+// firstDatabase is the database of the first table that is listed.
+func (c *conversion) firstDatabase() string {
+	for _, key := range []string{"source.table.include.list", "source.table.whitelist", "source.collection.include.list", "source.collection.whitelist"} {
+		if s := c.settings[key]; s != nil {
+			for _, pattern := range commas(s.value) {
+				if name, ok := literal(pattern); ok {
+					database, _, _ := strings.Cut(name, ".")
+					return database
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// mysqlTLS is the URL's query.
+func (c *conversion) mysqlTLS() string {
+	for _, key := range []string{"source.database.ssl.keystore", "source.database.ssl.truststore"} {
+		if s := c.take(key); s != nil {
+			c.problem(s, "is a key store of Java, which tailbox does not read: remove the options database.ssl.keystore* and truststore*, and add the certificates in PEM "+
+				"to source.url by hand: tls-ca, tls-cert and tls-key")
+		}
+	}
+	c.ignore("it is of a key store", "source.database.ssl.keystore.password", "source.database.ssl.truststore.password")
+	mode := c.take("source.database.ssl.mode")
+	if mode == nil {
+		return "?tls=preferred"
+	}
+	query, ok := map[string]string{"disabled": "false", "preferred": "preferred", "required": "skip-verify", "verify_ca": "true", "verify_identity": "true"}[strings.ToLower(mode.value)]
+	if !ok {
+		c.problem(mode, "must be disabled, preferred, required, verify_ca or verify_identity")
+	}
+	c.out.note(1, "tls="+query+": "+mode.key)
+	return "?tls=" + query
+}
