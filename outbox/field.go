@@ -42,6 +42,9 @@ func ZonedType(digits int) FieldType { return zoned + FieldType(strconv.Itoa(dig
 // Zoned reports whether it is a point in time, and with how many digits.
 func (t FieldType) Zoned() (digits int, ok bool) {
 	n := len(zoned)
+	if t == zoned { // as versions before wrote it into tailbox_parked
+		return 0, true
+	}
 	if len(t) == n+1 && t[:n] == zoned && t[n] >= '0' && t[n] <= '9' {
 		return int(t[n] - '0'), true
 	}

@@ -82,23 +82,29 @@ func quotesOpen(keywords string) bool {
 // asIs matches what may stand in the user's part of a URL as it is. A variable that somebody has escaped already stays.
 var asIs = regexp.MustCompile(`^(?:[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2})*$`)
 
-// expandURL is expand for a URL. A variable in its user's part may hold any text, as a password does: it is escaped, unless it can stand as it is.
+// expandURL is expand for a URL. A variable in its user's part may hold any text, as a password does: it is escaped, unless it can stand as it is. Where
+// that part is, the text without the references tells.
 func expandURL(s string, env func(string) (string, bool)) (string, []error) {
-	scheme, rest, _ := strings.Cut(s, "://")
+	scheme, rest, ok := strings.Cut(variable.ReplaceAllString(s, ""), "://")
 	authority := rest
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		authority = rest[:i]
 	}
 	at := strings.LastIndexByte(authority, '@')
-	if at < 0 {
+	if !ok || at < 0 {
 		return expand(s, env)
 	}
-	user, errs := expandAs(rest[:at], env, func(_, value string) string {
-		if asIs.MatchString(value) {
+	begin := len(scheme) + len("://")
+	return expandAs(s, env, func(before, value string) string {
+		user, password, both := strings.Cut(value, ":")
+		switch n := len(before); {
+		case n < begin || n > begin+at || asIs.MatchString(value):
 			return value
+		case at == 0 && both: // it is all of the user's part
+			return escaped(user) + ":" + escaped(password)
 		}
-		return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
+		return escaped(value)
 	})
-	other, more := expand(rest[at:], env)
-	return scheme + "://" + user + other, append(errs, more...)
 }
+
+func escaped(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

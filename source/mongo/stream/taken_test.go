@@ -61,7 +61,7 @@ func TestTakeOverTokenRefuses(t *testing.T) {
 	r := newRig(t, servers.SharedMongo(t), mongotest.Table("debezium"))
 	for name, token := range map[string]string{"long ago": "8200000001000000012B0229296E04", "to come": "82F0000001000000012B0229296E04"} {
 		r.Config.LeftOff = source.LeftOff{Position: token}
-		if _, err := New(r.Config).TakeOver(r.Ctx); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "run tailbox init, then stop the other reader") {
+		if _, err := New(r.Config).TakeOver(r.Ctx); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "run tailbox init, then commit a message") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

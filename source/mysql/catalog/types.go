@@ -83,7 +83,7 @@ func (c *Column) Type() outbox.FieldType {
 		}
 		return outbox.FieldDatetimeMicros
 	case KindTimestamp:
-		return outbox.ZonedType(c.Digits)
+		return outbox.ZonedType(max(c.Digits, 0)) // of a table of long ago it is not known
 	}
 	return outbox.FieldText
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mysql/binlog"
@@ -17,98 +18,168 @@ var _ source.Taker = (*Source)(nil)
 // middle of, all comes again.
 func (s *Source) TakeOver(ctx context.Context) (source.Snapshot, error) {
 	left := s.cfg.LeftOff
-	if left == (source.LeftOff{}) {
+	if left.Position == "" {
 		return nil, nil
 	}
-	at, err := s.takeOver(ctx, left)
-	if err != nil {
+	at, lost, err := s.takeOver(ctx, left)
+	if errors.Is(err, source.ErrGap) {
+		lost, err = err.Error(), nil
+	}
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("take over from %s: %w", left.Position, err)
+	case lost != "":
+		return nil, fmt.Errorf("take over from %s: %s: %s: %w", left.Position, lost, source.OverlapFix, source.ErrStop)
 	}
 	s.cfg.Logger.Info("took over where another reader of the binlog stopped", "at", left.Position, "position", at.place.String())
 	return source.Taken(at.String()), nil
 }
 
-func (s *Source) takeOver(ctx context.Context, left source.LeftOff) (at *resume, err error) {
-	conn, err := s.cfg.Connect(ctx, s.cfg.URL)
+// takeOver finds the position, or why there is none.
+func (s *Source) takeOver(ctx context.Context, left source.LeftOff) (at *resume, lost string, err error) {
+	place, err := binlog.ParsePosition(left.Position)
 	if err != nil {
-		return nil, err
+		return nil, "", fmt.Errorf("%w: %w", err, source.ErrStop)
 	}
-	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	here, err := server.Inspect(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
-	theirs := &resume{server: here.ID}
-	if theirs.place, err = binlog.ParsePosition(left.Position); err == nil {
-		theirs.gtids, err = binlog.ParseGTIDSet(left.GTIDs, conn.Server.MariaDB)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", err, source.ErrStop)
-	}
-	lost, err := lostHere(ctx, &s.cfg, conn, theirs)
-	if err != nil {
-		return nil, err
-	}
-	if lost == "" {
-		if at, err = s.wholeBefore(ctx, here.ID, theirs.place); err != nil {
-			return nil, err
+	id := ""
+	err = s.asked(ctx, func(conn *server.Conn) error {
+		here, err := server.Inspect(ctx, conn)
+		if err != nil {
+			return err
 		}
-		lost, err = skipped(ctx, conn, at, theirs)
+		id = here.ID
+		lost, err = foreign(ctx, &s.cfg, conn, id, place, left.GTIDs)
+		return err
+	})
+	if lost != "" || err != nil {
+		return nil, lost, err
 	}
-	if err != nil || lost == "" {
-		return at, err
+	// Debezium's GTIDs lack a statement outside of transactions, such as DDL, that its place has passed: then the place before that one is proven.
+	for try := 0; ; try++ {
+		at, last, err := s.wholeBefore(ctx, id, place)
+		if err != nil {
+			return nil, "", err
+		}
+		err = s.asked(ctx, func(conn *server.Conn) (err error) {
+			lost, err = skipped(ctx, conn, at, left.GTIDs)
+			return err
+		})
+		if lost == "" || err != nil || try > 0 || last.File == 0 {
+			return at, lost, err
+		}
+		place = last
 	}
-	return nil, fmt.Errorf("%s: %s: %w", lost, source.OverlapFix, source.ErrStop)
 }
 
-// wholeBefore finds the last place at or before one between two transactions. Nothing but reading its file from the beginning tells: what is sent from
-// the middle of a transaction has no beginning, and would be taken for none.
-func (s *Source) wholeBefore(ctx context.Context, server string, place binlog.Position) (_ *resume, err error) {
+// asked connects for some questions.
+func (s *Source) asked(ctx context.Context, ask func(*server.Conn) error) (err error) {
+	conn, err := s.cfg.Connect(ctx, s.cfg.URL)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	return ask(conn)
+}
+
+// foreign says why a place cannot be one of this server's log.
+func foreign(ctx context.Context, cfg *server.Config, conn *server.Conn, id string, place binlog.Position, gtids string) (lost string, err error) {
+	theirs := &resume{server: id, place: place}
+	if theirs.gtids, err = latest(gtids, conn.Server.MariaDB); err != nil {
+		return "", fmt.Errorf("%w: %w", err, source.ErrStop)
+	}
+	if lost, err = lostHere(ctx, cfg, conn, theirs); lost != "" || err != nil {
+		return lost, err
+	}
+	// A reader stops where an event ends. In another server's log one hardly ends at the same place.
+	_, err = conn.Texts(ctx, fmt.Sprintf("SHOW BINLOG EVENTS IN %s FROM %d LIMIT 1", quote.Text(place.FileName()), place.Pos))
+	if server.Code(err) == codeBinlogEvents {
+		return "no event ends there: the place is of another server's log, or the log was reset", nil
+	}
+	return "", err
+}
+
+// codeBinlogEvents is the code of the error ER_ERROR_WHEN_EXECUTING_COMMAND: no event begins at the place.
+const codeBinlogEvents = 1220
+
+// wholeBefore finds the last place at or before one between two transactions, and where the last transaction before it begins, if there is one in its
+// file. Nothing but reading the file from its beginning tells: what is sent from the middle of a transaction has no beginning, and would be taken
+// for none.
+func (s *Source) wholeBefore(ctx context.Context, server string, place binlog.Position) (at *resume, last binlog.Position, err error) {
 	w := &watch{cfg: &s.cfg}
 	defer func() { err = errors.Join(err, w.closeSession(ctx)) }()
 	if _, err := w.refresh(ctx); err != nil {
-		return nil, err
+		return nil, last, err
 	}
 	begin := place
 	begin.Pos = binlog.FirstPos
 	for {
-		st, err := s.readPiece(ctx, w, server, begin, place, func(st *stream) { st.skip = place })
+		halt := place
+		halt.Pos = max(halt.Pos, begin.Pos+1) // what the file begins with tells the GTIDs
+		st, err := s.readPiece(ctx, w, server, begin, halt, func(st *stream) { st.skip = halt })
 		if err != nil {
-			return nil, err
+			return nil, last, err
 		}
-		if !place.Before(st.out.done) {
-			return parseResume(st.resume())
+		if !place.Before(st.out.done) || st.tx.begin.File == 0 {
+			at, err := parseResume(st.resume())
+			return at, st.tx.begin, err
 		}
-		if place = st.tx.begin; place.File == 0 { // it was in the middle of something before the first one
-			place = begin
+		if !st.tx.begin.Before(place) {
+			st.tx.begin = begin
 		}
+		place = st.tx.begin // it was in the middle of this one
 	}
 }
 
-// skipped tells that a place comes after transactions that the other reader had not read, as its GTIDs show: the log is that of another server.
-func skipped(ctx context.Context, conn *server.Conn, at, theirs *resume) (string, error) {
-	if at.gtids.Empty() || theirs.gtids.Empty() {
-		return "", nil
+// latest reads GTIDs of another reader, which may name a domain of MariaDB twice: the highest number counts.
+func latest(text string, mariadb bool) (*binlog.GTIDSet, error) {
+	if !mariadb {
+		return binlog.ParseGTIDSet(text, false)
 	}
-	other := "its GTIDs are not those of this server's log at its place: it has read another server's log"
+	set := binlog.NewGTIDSet(true)
+	read := map[string]uint64{}
+	for part := range strings.SplitSeq(text, ",") {
+		one, err := binlog.ParseGTIDSet(part, true)
+		if err != nil {
+			return nil, err
+		}
+		for domain, seq := range one.Domains() {
+			if seq >= read[domain] {
+				read[domain] = seq
+				set, err = binlog.ParseGTIDSet(strings.TrimPrefix(textOrNone(set)+","+part, ","), true)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return set, nil
+}
+
+// skipped says that a place comes after transactions that the other reader had not read, as its GTIDs show.
+func skipped(ctx context.Context, conn *server.Conn, at *resume, gtids string) (string, error) {
+	theirs, err := latest(gtids, conn.Server.MariaDB)
+	if err != nil || theirs.Empty() || at.gtids.Empty() {
+		return "", err
+	}
+	const lacks = "the GTIDs that belong to it lack transactions that stand before that place in this server's log"
 	if conn.Server.MariaDB {
 		read := map[string]uint64{}
-		for domain, seq := range theirs.gtids.Domains() {
+		for domain, seq := range theirs.Domains() {
 			read[domain] = seq
 		}
 		for domain, seq := range at.gtids.Domains() {
 			if seq > read[domain] {
-				return other, nil
+				return lacks, nil
 			}
 		}
 		return "", nil
 	}
-	rows, err := conn.Texts(ctx, "SELECT GTID_SUBSET("+quote.Text(at.gtids.String())+", "+quote.Text(theirs.gtids.String())+")")
+	rows, err := conn.Texts(ctx, "SELECT GTID_SUBSET("+quote.Text(at.gtids.String())+", "+quote.Text(theirs.String())+")")
 	if err != nil {
 		return "", fmt.Errorf("compare gtids: %w", err)
 	}
 	if rows[0][0] != "1" {
-		return other, nil
+		return lacks, nil
 	}
 	return "", nil
 }
