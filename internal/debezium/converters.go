@@ -58,7 +58,8 @@ func (c *conversion) modes() {
 	for _, mode := range []struct {
 		key, want string
 		harmless  []string
-	}{{"source.time.precision.mode", times, []string{times}}, {"source.decimal.handling.mode", "precise", []string{"precise", "string"}}} {
+	}{{"source.time.precision.mode", times, []string{times}}, {"source.decimal.handling.mode", "precise", []string{"precise", "string"}},
+		{"source.bigint.unsigned.handling.mode", "long", []string{"long"}}} {
 		s := c.settings[mode.key]
 		if s == nil || s.used || containsFold(mode.harmless, s.value) {
 			continue

@@ -126,18 +126,16 @@ type conversion struct {
 	options     map[string]string
 	// provided are the references to providers of Kafka Connect that variables stand for, by the variables.
 	provided map[string]string
-	// offsets are where connectors stopped, of files that hold that.
-	offsets []offset
+	// offsets are where connectors stopped, and offsetFiles the files that hold that.
+	offsets     []offset
+	offsetFiles []string
 }
 
 func (c *conversion) convert() {
 	c.out.title("Made by `tailbox import debezium` from " + strings.Join(c.names, ", ") + ".")
-	for _, name := range slices.Sorted(maps.Keys(c.provided)) {
-		c.out.title("Set the environment variable " + name + " to what Kafka Connect finds as " + strings.Trim(c.provided[name], "${}") + ".")
-	}
 	known := c.source()
 	if c.overlaps() {
-		c.out.title("While Debezium runs: tailbox init. Then stop Debezium for good, then: tailbox check && tailbox run. What both have sent arrives twice.")
+		c.out.title("While Debezium runs: tailbox init. Then commit a message, and stop Debezium for good once it has sent that one. Then: tailbox check && tailbox run.")
 		c.out.title("Or stop Debezium first, and give this import its offsets too: then tailbox goes on from there.")
 	} else {
 		c.out.title("Stop Debezium for good, then: tailbox init && tailbox check && tailbox run.")
@@ -147,6 +145,11 @@ func (c *conversion) convert() {
 	c.admin()
 	if known {
 		c.rest()
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.provided)) {
+		if c.out.names("${" + name + "}") {
+			c.out.title("Set the environment variable " + name + " to what Kafka Connect finds as " + strings.Trim(c.provided[name], "${}") + ".")
+		}
 	}
 }
 

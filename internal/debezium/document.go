@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -38,6 +39,11 @@ func (d *document) line(depth int, text, from string) {
 // note writes a comment of its own.
 func (d *document) note(depth int, text string) {
 	d.body = append(d.body, strings.Repeat("  ", depth)+"# "+oneLine(text))
+}
+
+// names reports whether what was written so far holds a text.
+func (d *document) names(text string) bool {
+	return slices.ContainsFunc(d.body, func(line string) bool { return strings.Contains(line, text) })
 }
 
 // ignored lists an option that has no effect.

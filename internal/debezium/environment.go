@@ -32,7 +32,8 @@ func environmentKeys() []string {
 		// These have an effect that must not be overlooked.
 		"source.slot.drop.on.stop", "source.slot.failover", "source.database.sslmode", "source.database.sslrootcert", "source.binary.handling.mode", "source.converters", "source.post.processors", "source.provide.transaction.metadata", "source.slot.stream.params",
 		"source.message.prefix.include.list", "source.time.precision.mode", "source.decimal.handling.mode", "source.signal.data.collection", "source.heartbeat.action.query", "source.collection.include.list", "source.mongodb.connection.string", "source.mongodb.user",
-		"source.mongodb.password", "source.mongodb.ssl.enabled", "source.database.ssl.mode", "source.cursor.pipeline", "source.field.renames", "source.field.exclude.list",
+		"source.mongodb.password", "source.mongodb.ssl.enabled", "source.mongodb.authsource", "source.mongodb.hosts", "source.mongodb.ssl.keystore", "source.mongodb.ssl.truststore",
+		"source.mongodb.ssl.invalid.hostname.allowed", "source.mongodb.authentication.class", "source.database.ssl.mode", "source.cursor.pipeline", "source.field.renames", "source.field.exclude.list",
 		"format.schemas.enable", "format.key.schemas.enable", "format.value.schemas.enable", "format.header.schemas.enable", "transforms", "quarkus.http.port"}
 }
 
@@ -49,7 +50,7 @@ func (c *conversion) fromEnvironment() {
 	if chain == nil {
 		return
 	}
-	names, _ := c.resolve(chain.raw, true)
+	names, _ := c.resolve("transforms", chain.raw, true)
 	var options []string
 	for _, name := range commas(names) {
 		for _, option := range append(router.OptionNames(), "type") {

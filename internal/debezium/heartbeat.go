@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// sqlToken is a comment, a text, an identifier in double quotes, a word, or a sign that matters between names.
-var sqlToken = regexp.MustCompile(`--[^\n]*|(?s:/\*.*?\*/)|'(?:[^']|'')*'|"(?:[^"]|"")+"|[\p{L}_][\p{L}\p{N}_$]*|[^\s\p{L}_]`)
+// sqlToken is a comment, a text, an identifier in double quotes or backticks, a word, or a sign that matters between names.
+var sqlToken = regexp.MustCompile(`--[^\n]*|(?s:/\*.*?\*/)|'(?:[^']|'')*'|"(?:[^"]|"")+"|` + "`[^`]+`" + `|[\p{L}_][\p{L}\p{N}_$]*|[^\s\p{L}_]`)
 
 // writtenTo returns the tables that SQL inserts into, updates, deletes from or empties, each as its identifiers. A name somewhere else,
 // such as that of a table that is only read, does not count, nor does one that is part of a word or of a text.
@@ -57,6 +57,9 @@ func nameOf(tokens []string) []string {
 
 // identifier is the name that a token stands for.
 func identifier(token string) (name string, ok bool) {
+	if strings.HasPrefix(token, "`") && len(token) > 2 {
+		return token[1 : len(token)-1], true
+	}
 	if strings.HasPrefix(token, `"`) && len(token) > 2 {
 		return strings.ReplaceAll(token[1:len(token)-1], `""`, `"`), true
 	}

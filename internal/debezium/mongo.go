@@ -35,7 +35,7 @@ func (c *conversion) mongoURL() {
 		query, keys = append(query, "tls=true"), append(keys, s.key)
 	}
 	if s := c.take("source.mongodb.ssl.invalid.hostname.allowed"); s != nil && strings.EqualFold(s.value, "true") {
-		query, keys = append(query, "tlsAllowInvalidHostnames=true"), append(keys, s.key)
+		c.problem(s, "is not built into tailbox: use certificates with the servers' names; or remove it and add tlsInsecure=true to source.url by hand, which trusts every certificate")
 	}
 	for _, key := range []string{"source.mongodb.ssl.keystore", "source.mongodb.ssl.truststore"} {
 		if s := c.take(key); s != nil {
@@ -44,6 +44,7 @@ func (c *conversion) mongoURL() {
 		}
 	}
 	scheme, rest, ok := strings.Cut(uri, "://")
+	ok = ok && !strings.HasPrefix(uri, "${")
 	switch {
 	case user == "" && len(query) == 0:
 	case !ok:

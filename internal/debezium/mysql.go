@@ -13,6 +13,9 @@ func (c *conversion) mysqlURL() {
 		return
 	}
 	keys, address := []string{host.key}, host.value
+	if strings.Contains(address, ":") && !strings.HasPrefix(address, "[") && !strings.Contains(address, "${") { // IPv6
+		address = "[" + address + "]"
+	}
 	if s := c.take("source.database.port"); s != nil {
 		address, keys = address+":"+s.value, append(keys, s.key)
 	}
@@ -45,7 +48,12 @@ func urlPart(s string) string {
 	escape := func(text string) { b.WriteString(strings.ReplaceAll(url.QueryEscape(text), "+", "%20")) }
 	for _, at := range reference.FindAllStringIndex(s, -1) {
 		escape(s[last:at[0]])
-		b.WriteString(s[at[0]:at[1]])
+		name, byDefault, has := strings.Cut(s[at[0]:at[1]-1], ":-")
+		if b.WriteString(name); has {
+			b.WriteString(":-")
+			escape(byDefault)
+		}
+		b.WriteString("}")
 		last = at[1]
 	}
 	escape(s[last:])
@@ -69,20 +77,25 @@ func (c *conversion) firstDatabase() string {
 
 // mysqlTLS is the URL's query.
 func (c *conversion) mysqlTLS() string {
+	mode := c.take("source.database.ssl.mode")
+	if mode != nil && strings.HasPrefix(strings.ToLower(mode.value), "disable") {
+		c.ignore("TLS is not used", "source.database.ssl.keystore", "source.database.ssl.truststore")
+	}
 	for _, key := range []string{"source.database.ssl.keystore", "source.database.ssl.truststore"} {
-		if s := c.take(key); s != nil {
+		if s := c.settings[key]; s != nil && !s.used {
+			c.take(key)
 			c.problem(s, "is a key store of Java, which tailbox does not read: remove the options database.ssl.keystore* and truststore*, and add the certificates in PEM "+
 				"to source.url by hand: tls-ca, tls-cert and tls-key")
 		}
 	}
 	c.ignore("it is of a key store", "source.database.ssl.keystore.password", "source.database.ssl.truststore.password")
-	mode := c.take("source.database.ssl.mode")
 	if mode == nil {
 		return "?tls=preferred"
 	}
-	query, ok := map[string]string{"disabled": "false", "preferred": "preferred", "required": "skip-verify", "verify_ca": "true", "verify_identity": "true"}[strings.ToLower(mode.value)]
+	query, ok := map[string]string{"disabled": "false", "preferred": "preferred", "required": "skip-verify", "verify_ca": "true", "verify_identity": "true",
+		"disable": "false", "trust": "skip-verify", "verify-ca": "true", "verify-full": "true"}[strings.ToLower(mode.value)]
 	if !ok {
-		c.problem(mode, "must be disabled, preferred, required, verify_ca or verify_identity")
+		c.problem(mode, "must be disabled, preferred, required, verify_ca or verify_identity, or of MariaDB disable, trust, verify-ca or verify-full")
 	}
 	c.out.note(1, "tls="+query+": "+mode.key)
 	return "?tls=" + query

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -25,6 +26,11 @@ var consumed = regexp.MustCompile(`(?m)^(\["[^"\n]*",\{[^\n]*\}\])[\t ]+(\{[^\n]
 // readOffsets reads a file of offsets: that of Debezium Server, what Kafka Connect answers to GET /connectors/NAME/offsets, lines of its topic of offsets
 // with their keys, or one offset alone. ok is false for files of another form.
 func (c *conversion) readOffsets(file string, data []byte) (ok bool) {
+	defer func() {
+		if ok {
+			c.offsetFiles = append(c.offsetFiles, file)
+		}
+	}()
 	take := func(key, value string) {
 		t, err := readJSON([]byte(value))
 		if err != nil {
@@ -46,6 +52,7 @@ func (c *conversion) readOffsets(file string, data []byte) (ok bool) {
 		}
 		return true
 	}
+	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\uFEFF")))
 	if lines := consumed.FindAllSubmatch(data, -1); len(lines) > 0 {
 		for _, line := range lines {
 			take(string(line[1]), string(line[2]))
@@ -66,7 +73,7 @@ func (c *conversion) readOffsets(file string, data []byte) (ok bool) {
 			}
 		}
 		return true
-	case t.is("resume_token") != "", t.is("file") != "" && t.is("pos") != "":
+	case t.is("resume_token") != "", t.is("file") != "" && t.is("pos") != "", t.is("sec") != "" && t.is("ord") != "":
 		c.offsets = append(c.offsets, offset{file, "", t})
 		return true
 	}
@@ -86,12 +93,12 @@ func words(t *tree) string {
 
 // overlaps reports whether tailbox has to begin while Debezium runs, because nothing tells where that stopped.
 func (c *conversion) overlaps() bool {
-	return c.kind != "" && c.kind != "postgres" && len(c.offsets) == 0
+	return c.kind != "" && c.kind != "postgres" && len(c.offsetFiles) == 0
 }
 
 // leftOff writes where Debezium stopped.
 func (c *conversion) leftOff() {
-	if len(c.offsets) == 0 {
+	if len(c.offsetFiles) == 0 {
 		return
 	}
 	prefix := c.settings["source.topic.prefix"]
@@ -106,20 +113,21 @@ func (c *conversion) leftOff() {
 		found = slices.DeleteFunc(slices.Clone(found), func(o offset) bool { return o.key != "" && !strings.Contains(o.key, `:"`+prefix.value+`"`) })
 	}
 	refuse := func(reason string, args ...any) {
-		c.problems = append(c.problems, &Problem{file: c.offsets[0].file, Key: "offsets", Reason: fmt.Sprintf(reason, args...)})
+		c.problems = append(c.problems, &Problem{file: c.offsetFiles[0], Key: "offsets", Reason: fmt.Sprintf(reason, args...)})
 	}
 	if len(found) != 1 {
-		refuse("hold %d positions of this connector among %d: give those of one connector, whose topic.prefix is the one in its configuration", len(found), len(c.offsets))
+		refuse("hold %d positions of this connector among %d: give those of one connector, whose topic.prefix is the one in its configuration; if it has none, leave the file out, "+
+			"and follow the steps without offsets", len(found), len(c.offsets))
 		return
 	}
 	at := found[0].value
 	if running := strings.ToLower(at.is("snapshot")); at.is("initsync") == "true" || running != "" && running != "false" && at.is("snapshot_completed") != "true" {
-		refuse("say that the snapshot has not ended: let Debezium end it first")
+		refuse("say that the snapshot has not ended: let Debezium end it, and send one message after it")
 		return
 	}
 	c.out.note(1, "from "+oneLine(found[0].file)+": go on from where Debezium stopped")
 	if c.kind == mongodb {
-		token, err := tokenText(at.is("resume_token"))
+		token, err := tokenText(at)
 		if err != nil {
 			refuse("have no resume token that can be read: %v", err)
 			return
@@ -138,10 +146,16 @@ func (c *conversion) leftOff() {
 	c.out.set(1, "take_over", text+"}", "")
 }
 
-// tokenText is the text of a resume token as Debezium keeps it: that text itself, or the token's BSON in base64.
-func tokenText(kept string) (string, error) {
+// tokenText is the text of a resume token as Debezium keeps it: that text itself, or the token's BSON in base64. If it kept none, it is made of the time.
+func tokenText(at *tree) (string, error) {
+	kept := at.is("resume_token")
 	if kept == "" {
-		return "", errors.New("it is missing")
+		sec, err1 := strconv.ParseUint(at.is("sec"), 10, 32)
+		ord, err2 := strconv.ParseUint(at.is("ord"), 10, 32)
+		if err1 != nil || err2 != nil || sec == 0 {
+			return "", errors.New("it is missing")
+		}
+		return fmt.Sprintf("82%08X%08X", sec, ord), nil
 	}
 	raw, err := base64.StdEncoding.DecodeString(kept)
 	if err != nil || len(raw) < 5 || int(binary.LittleEndian.Uint32(raw)) != len(raw) {

@@ -15,7 +15,7 @@ const mysqlConnector = `{"name": "shop-outbox", "config": {
 	"database.hostname": "mysql", "database.port": "3306", "database.user": "debezium", "database.password": "p@ss${env:SUFFIX}", "database.server.id": "184054",
 	"topic.prefix": "dbserver1", "database.include.list": "shop", "table.include.list": "shop.outbox_events", "database.ssl.mode": "required",
 	"schema.history.internal.kafka.bootstrap.servers": "kafka:9092", "schema.history.internal.kafka.topic": "schema-changes.shop",
-	"gtid.source.includes": "x", "include.schema.changes": "false", "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+	"gtid.source.includes": "x", "gtid.source.filter.dml.events": "false", "include.schema.changes": "false", "key.converter": "org.apache.kafka.connect.storage.StringConverter",
 	"value.converter": "org.apache.kafka.connect.storage.StringConverter", "transforms": "outbox",
 	"transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter", "transforms.outbox.table.field.event.key": "aggregate_id"}}`
 
@@ -64,6 +64,7 @@ func TestImportOtherDatabases(t *testing.T) {
 			"mongodb://debezium:it%27s%2Fx%40y@mongo1:27017,mongo2:27017/?replicaSet=rs0&authSource=admin&tls=true"},
 		"mongodb, with a token in base64": {[]string{"application.properties", mongoServer, "offsets.json",
 			`{"sec":1,"ord":1,"resume_token":"MQAAAAJfZGF0YQAhAAAAODI2OTFENTk3RDAwMDAwMDAxMkIwMjI5Mjk2RTA0NjEAAA=="}`}, []string{`take_over: {resume_token: "82691D597D000000012B0229296E0461"}`}, ""},
+		"mongodb, with a time alone": {[]string{"application.properties", mongoServer, "offsets.json", "\uFEFF\n" + `{"sec":1763555000,"ord":7}`}, []string{`take_over: {resume_token: "82691DB6B800000007"}`}, ""},
 		"mongodb, with a token": {[]string{"application.properties", mongoServer, "offsets.json", `{"sec":1,"ord":1,"resume_token":"82691D597D000000012B0229296E0461"}`},
 			[]string{`take_over: {resume_token: "82691D597D000000012B0229296E0461"}`}, ""},
 	} {

@@ -56,11 +56,11 @@ func (c *conversion) partsCopied(key string) bool {
 // resolveAll resolves references and escapes in all options, as Debezium Server or Kafka Connect does.
 func (c *conversion) resolveAll() {
 	for key, s := range c.settings {
-		s.value, s.fault = c.resolve(s.raw, !c.copied(key) && !c.partsCopied(key))
+		s.value, s.fault = c.resolve(key, s.raw, !c.copied(key) && !c.partsCopied(key))
 		if !c.servers(key) {
 			continue
 		}
-		now, fault := c.resolve(s.raw, true)
+		now, fault := c.resolve(key, s.raw, true)
 		if own := strings.Count(reference.ReplaceAllString(s.value, ""), ","); fault == "" && (own != strings.Count(s.value, ",") || own != strings.Count(now, ",")) {
 			s.value = now // a comma within a reference, or in what it stands for
 		}
@@ -72,8 +72,8 @@ var reference = regexp.MustCompile(`\$\{[A-Z0-9_]+(:-[^}]*)?\}`)
 
 // resolve returns what a value is with its references resolved, or why that cannot be done. Variables of the environment stay
 // references to them, or are taken as they are now.
-func (c *conversion) resolve(raw string, now bool) (value, fault string) {
-	r := resolver{c: c, now: now}
+func (c *conversion) resolve(key, raw string, now bool) (value, fault string) {
+	r := resolver{c: c, key: key, now: now}
 	if c.server {
 		value = r.expressions(raw)
 	} else {
@@ -85,6 +85,7 @@ func (c *conversion) resolve(raw string, now bool) (value, fault string) {
 // A resolver resolves the references in one value.
 type resolver struct {
 	c   *conversion
+	key string
 	now bool
 	// open are the names whose values are being resolved.
 	open []string
@@ -161,8 +162,8 @@ func (r *resolver) providers(s string) string {
 	return provided.ReplaceAllStringFunc(s, func(ref string) string {
 		parts := provided.FindStringSubmatch(ref)
 		provider, name := parts[1], parts[2]
-		if own := variableOf(name); !r.c.isEnvironment(provider) && !r.now && own != "" && r.c.standsFor(own, ref) {
-			return "${" + own + "}"
+		if !r.c.isEnvironment(provider) && !r.now {
+			return "${" + r.c.standsFor(variableOf(strings.TrimPrefix(r.key, "source.")), ref) + "}"
 		}
 		if !r.c.isEnvironment(provider) {
 			return r.wrong(ref, "Kafka Connect looks this up by its provider %s, which is not built into tailbox: put what it finds into an environment variable in capitals, "+
@@ -181,16 +182,17 @@ func (r *resolver) providers(s string) string {
 	})
 }
 
-// standsFor has a variable stand for what one of Kafka Connect's providers finds, unless it stands for something else.
-func (c *conversion) standsFor(variable, ref string) bool {
+// standsFor is the variable that stands for what one of Kafka Connect's providers finds: it has the name of the option, and a number if that refers to several.
+func (c *conversion) standsFor(option, ref string) string {
 	if c.provided == nil {
 		c.provided = map[string]string{}
 	}
-	if _, set := c.variables.get(variable); set || c.provided[variable] != "" && c.provided[variable] != ref {
-		return false
+	name := option
+	for n := 2; c.provided[name] != "" && c.provided[name] != ref; n++ {
+		name = fmt.Sprintf("%s_%d", option, n)
 	}
-	c.provided[variable] = ref
-	return true
+	c.provided[name] = ref
+	return name
 }
 
 // isEnvironment reports whether a provider of Kafka Connect's looks into the environment. If the worker's file is not there, its usual

@@ -49,10 +49,14 @@ func ignoredOptions() []ignoredOption {
 		{"source.connect.keep.alive.interval.ms", own}, {"source.use.nongraceful.disconnect", own}, {"source.binlog.", own}, {"source.min.row.count.to.stream.results", "nothing is read but the log"},
 		{"source.include.query", "the event's source is not sent"}, {"source.resolve.create.table.like.schema", "there is no schema history"},
 		{"source.event.deserialization.failure.handling.mode", "a row that cannot be read is a dead letter"}, {"source.inconsistent.schema.handling.mode", "a row that cannot be read is a dead letter"},
-		{"source.enable.time.adjuster", "years are written with four digits"}, {"source.read.only", own}, {"source.gtid.ignore.on.recovery", own}, {"source.gtid.new.channel.position", own},
-		{"source.gtid.source.", "the outbox's rows are read, whichever server wrote them"}, {"source.connector.adapter", own}, {"source.database.initial.statements", own}, {"source.database.protocol", own},
-		{"source.database.jdbc.", own}, {"source.database.allowPublicKeyRetrieval", own}, {"source.database.dbname", "source.url names a database"}, {"source.bigint.unsigned.handling.mode", "numbers are placed as text"},
-		{"source.mongodb.", own}, {"source.capture.", "the inserts of the outbox are read"}, {"source.cursor.max.await.time.ms", own}, {"source.cursor.oversize.", "a large document is a dead letter"},
+		{"source.enable.time.adjuster", "years are written with four digits"}, {"source.read.only", own}, {"source.gtid.", own}, {"source.connector.adapter", own}, {"source.database.initial.statements", own}, {"source.database.protocol", own},
+		{"source.database.jdbc.", own}, {"source.database.allowPublicKeyRetrieval", own}, {"source.database.dbname", "source.url names a database"}, {"source.bigint.unsigned.handling.mode", "no such column is placed"},
+		{"source.ddl.parser.type", "there is no schema history"}, {"source.include.schema.comments", "no schema is sent"}, {"source.event.converting.failure.handling.mode", "a row that cannot be read is a dead letter"},
+		{"source.streaming.delay.ms", own}, {"source.query.fetch.size", own}, {"source.skip.messages.without.change", "inserts alone are sent"}, {"source.statistics.metrics.enabled", own},
+		{"source.transaction.metadata.factory", "the event's source is not sent"},
+		{"source.mongodb.poll.interval.ms", own}, {"source.mongodb.connect.timeout.ms", own}, {"source.mongodb.server.selection.timeout.ms", own}, {"source.mongodb.socket.timeout.ms", own},
+		{"source.mongodb.heartbeat.frequency.ms", own}, {"source.mongodb.task.id", own}, {"source.mongodb.members.auto.discover", own}, {"source.mongodb.name", own},
+		{"source.mongodb.ssl.keystore.", "it is of a key store"}, {"source.mongodb.ssl.truststore.", "it is of a key store"}, {"source.capture.", "the inserts of the outbox are read"}, {"source.cursor.max.await.time.ms", own}, {"source.cursor.oversize.", "a large document is a dead letter"},
 		{"source.json.serialization.mode", "the router sends values as before"}, {"source.filters.match.mode", "the collections are named"}, {"source.collection.exclude.list", "the collections are named"},
 		{"source.collection.blacklist", "the collections are named"}, {"source.database.exclude.list", "the tables are named"}, {"source.database.blacklist", "the tables are named"},
 		{"quarkus.", "it is the Java server's"}, {profilePrefix, "it is of another profile"}, {otherPrefix, "it is not Debezium's"},
@@ -124,7 +128,7 @@ func (c *conversion) rest() {
 func (c *conversion) harmful() {
 	for key, harmless := range map[string]string{"source.provide.transaction.metadata": "false", "source.binary.handling.mode": "bytes", "source.converters": "",
 		"source.post.processors": "", "source.message.prefix.include.list": "", "source.slot.stream.params": "", "source.cursor.pipeline": "", "source.field.exclude.list": "",
-		"source.field.renames": "", "source.field.blacklist": ""} {
+		"source.field.renames": "", "source.field.blacklist": "", "source.mongodb.authentication.class": "io.debezium.connector.mongodb.connection.DefaultMongoDbAuthProvider"} {
 		if s := c.settings[key]; s == nil || s.used {
 			continue
 		}
@@ -134,6 +138,13 @@ func (c *conversion) harmful() {
 			continue
 		}
 		c.out.ignored(s.key, "it is at its default")
+	}
+	for _, key := range []string{"source.gtid.source.includes", "source.gtid.source.excludes"} {
+		if s := c.settings[key]; s != nil && c.settings["source.gtid.source.filter.dml.events"].is("false") {
+			c.ignore("it chooses a position, and no rows", key)
+		} else if s != nil {
+			c.problem(c.take(key), "has Debezium leave out rows of transactions that other servers began, and is not built into tailbox: remove it if messages of all servers are to be sent")
+		}
 	}
 	for _, key := range c.keys("source.column.") {
 		c.problem(c.take(key), "would change columns of the outbox, and is not built into tailbox: let the application write what may be sent")

@@ -63,7 +63,7 @@ func (p *producer) sasl(protocol *setting) {
 func (p *producer) login(jaas *setting) {
 	found := jaasOption.FindAllStringSubmatch(jaas.value, -1)
 	if len(found) != 2 { // a variable that is more than one of the two
-		if jaas.value, jaas.fault = p.resolve(jaas.raw, true); jaas.fault != "" {
+		if jaas.value, jaas.fault = p.resolve("sasl.jaas.config", jaas.raw, true); jaas.fault != "" {
 			p.tell(jaas)
 			return
 		}

@@ -16,6 +16,9 @@ type setting struct {
 	told  bool
 }
 
+// is reports whether there is a setting with this value, whatever its case.
+func (s *setting) is(value string) bool { return s != nil && strings.EqualFold(s.value, value) }
+
 // secret reports whether the value must not be shown.
 func (s *setting) secret() bool {
 	key := strings.ReplaceAll(strings.ToLower(s.key), "_", ".") // a variable is secret as the option it stands for

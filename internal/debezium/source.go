@@ -22,6 +22,9 @@ func (c *conversion) source() (ok bool) {
 		return false
 	}
 	c.kind = connectors()[class.value[strings.LastIndexByte(class.value, '.')+1:]]
+	if c.kind == "mysql" && c.settings["source.connector.adapter"].is("mariadb") {
+		c.kind = "mariadb"
+	}
 	if c.kind == "" {
 		c.problem(class, "tailbox reads the logs of Postgres, MySQL, MariaDB and MongoDB alone: keep Debezium for this outbox")
 		return false
@@ -34,6 +37,9 @@ func (c *conversion) source() (ok bool) {
 	case "postgres":
 		c.url()
 		c.slot()
+		for _, file := range c.offsetFiles {
+			c.out.ignored(file, "the slot tells where Debezium stopped")
+		}
 	case mongodb:
 		c.mongoURL()
 		c.leftOff()
