@@ -26,6 +26,7 @@ var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 type program struct {
 	t    *testing.T
 	path string
+	url  string
 	env  []string
 	pool *pgxpool.Pool
 }
@@ -50,9 +51,9 @@ func newProgram(t *testing.T, page string, replaced ...string) *program {
 		t.Fatal(err)
 	}
 	server := servers.Postgres(t, "17", servers.WithSetting("track_commit_timestamp", "on"))
-	url := server.URL(server.NewDatabase(t))
-	p.env = append(os.Environ(), "DATABASE_URL="+url, "TAILBOX_CONFIG="+file)
-	if p.pool, err = pgxpool.New(t.Context(), url); err != nil {
+	p.url = server.URL(server.NewDatabase(t))
+	p.env = append(os.Environ(), "DATABASE_URL="+p.url, "TAILBOX_CONFIG="+file)
+	if p.pool, err = pgxpool.New(t.Context(), p.url); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.pool.Close)

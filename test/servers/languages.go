@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -20,8 +21,19 @@ type Language struct {
 	Env []string
 }
 
-// NodeDriver is the version of the driver for Node.js. Debian's clashes with other packages of Node.js, so npm fetches it.
-const NodeDriver = "pg@8.16.3"
+// NodePackages are what npm fetches for Node.js: the driver, because Debian's clashes with other packages, and an outbox library.
+func NodePackages() []string { return []string{"pg@8.16.3", "pg-transactional-outbox@0.5.7"} }
+
+// PythonPackages are what pip fetches for Python: an outbox library, and a driver that is new enough for it.
+func PythonPackages() []string {
+	return []string{"django-outbox-pattern==3.2.1", "psycopg[binary]==3.2.10"}
+}
+
+// PythonFolder is where PythonPackages are.
+func PythonFolder() (string, error) {
+	cache, err := CacheDir()
+	return filepath.Join(cache, "python-"+strings.ReplaceAll(PythonPackages()[0], "==", "-")), err
+}
 
 // Languages are those by the extensions of their files.
 func Languages() (map[string]Language, error) {
@@ -30,7 +42,7 @@ func Languages() (map[string]Language, error) {
 		return nil, err
 	}
 	const jdbc = "/usr/share/java/postgresql.jar"
-	modules := filepath.Join(cache, "node-"+NodeDriver, "node_modules")
+	modules := filepath.Join(cache, "node-"+strings.Join(NodePackages(), "+"), "node_modules")
 	return map[string]Language{
 		".py": {Packages: []string{"python3", "python3-psycopg", "python3-psycopg2", "python3-sqlalchemy", "python3-django"}, Programs: []string{"/usr/bin/python3"}, Command: []string{"/usr/bin/python3"},
 			Has: "/usr/lib/python3/dist-packages/psycopg"},

@@ -44,7 +44,17 @@ func installLanguages() error {
 		}
 	}
 	node := all[".js"]
-	if err := installNodeDriver(filepath.Dir(filepath.Dir(node.Has))); err != nil {
+	if err := fetched(filepath.Dir(filepath.Dir(node.Has)), "npm", append([]string{"install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"}, inFolder), servers.NodePackages()); err != nil {
+		return err
+	}
+	python, err := servers.PythonFolder()
+	if err != nil {
+		return err
+	}
+	if err := need("/usr/bin/pip3", "python3-pip"); err != nil {
+		return err
+	}
+	if err := fetched(python, "/usr/bin/pip3", []string{"install", "--quiet", "--target", inFolder}, servers.PythonPackages()); err != nil {
 		return err
 	}
 	for _, extension := range slices.Sorted(maps.Keys(all)) {
@@ -57,8 +67,11 @@ func installLanguages() error {
 	return nil
 }
 
-// installNodeDriver fetches the driver for Node.js into a folder, if it is missing. npm compares what it fetches with the sums of its registry.
-func installNodeDriver(final string) (err error) {
+// inFolder stands for the folder that a program writes to.
+const inFolder = "FOLDER"
+
+// fetched has a program fetch packages of a language into a folder, if they are missing. It compares what it fetches with the sums of its registry.
+func fetched(final, program string, arguments, packages []string) (err error) {
 	if _, err := os.Stat(final); err == nil {
 		return nil
 	}
@@ -67,13 +80,15 @@ func installNodeDriver(final string) (err error) {
 		return fmt.Errorf("make work directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	cmd := exec.Command("npm", "install", "--prefix", work, "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", servers.NodeDriver)
+	arguments = append(slices.Clone(arguments), packages...)
+	arguments[slices.Index(arguments, inFolder)] = work
+	cmd := exec.Command(program, arguments...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("run npm for %s: %w", servers.NodeDriver, err)
+		return fmt.Errorf("run %s for %v: %w", program, packages, err)
 	}
 	if err := os.Chmod(work, 0o755); err != nil {
-		return fmt.Errorf("open the driver to all: %w", err)
+		return fmt.Errorf("open %s to all: %w", final, err)
 	}
 	return os.Rename(work, final)
 }
