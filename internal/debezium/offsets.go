@@ -42,7 +42,7 @@ func (c *conversion) readOffsets(file string, data []byte) (ok bool) {
 			c.offsets = append(c.offsets, offset{file, key, t})
 		}
 	}
-	if bytes.HasPrefix(data, javaMagic) {
+	if bytes.HasPrefix(data, []byte(javaMagic)) {
 		stored, err := readJavaMap(data)
 		if err != nil {
 			c.problems = append(c.problems, &Problem{file: file, Key: "offsets", Reason: fmt.Sprintf("cannot be read: %v: give the file that offset.storage.file.filename names", err)})
@@ -169,7 +169,7 @@ func tokenText(at *tree) (string, error) {
 }
 
 // javaMagic begins what Java serializes.
-var javaMagic = []byte{0xac, 0xed, 0, 5}
+const javaMagic = "\xac\xed\x00\x05"
 
 // Java's object serialization, as far as a HashMap of arrays of bytes needs it: java.io.ObjectStreamConstants names these.
 const (

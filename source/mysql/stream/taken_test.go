@@ -71,14 +71,7 @@ func TestTakeOverAtAnyEvent(t *testing.T) {
 			}
 		}
 		file, all := r.events()
-		places := []uint64{4}
-		for _, end := range all {
-			places = append(places, end)
-		}
-		for _, place := range places {
-			if place < 4 {
-				continue
-			}
+		for _, place := range append([]uint64{4}, all...) {
 			resume, err := r.takeOver(source.LeftOff{Position: fmt.Sprintf("%s:%d", file, place)})
 			if err != nil {
 				t.Fatalf("at %d: %v", place, err)
