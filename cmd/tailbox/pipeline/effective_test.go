@@ -47,7 +47,7 @@ func secretFields() []string {
 		"nats.Password", "nats.Token", "nats.NKey", "nats.Credentials", "slack.WebhookURL", "slack.Token", "smtp.Auth.Password"}
 }
 
-var shownFields = regexp.MustCompile(`^(Config\.(Pipeline|Source\.(Kind|Slot|Publication|Schema|Start|Messages)|Sinks\.(Name|Kind)|Admin\.(Listen|Hosts|URL|CertFile|KeyFile|MetricsTokenFile|UserHeader|RoleHeader|Tokens\.(Name|Role|File))|Alerts\.To)` +
+var shownFields = regexp.MustCompile(`^(Config\.(Pipeline|Source\.(Kind|Slot|Publication|Schema|Start|Messages|LeftOff\.(Position|GTIDs))|Sinks\.(Name|Kind)|Admin\.(Listen|Hosts|URL|CertFile|KeyFile|MetricsTokenFile|UserHeader|RoleHeader|Tokens\.(Name|Role|File))|Alerts\.To)` +
 	`|[a-z]+\.(TLS\.(CA|Cert|Key|ServerName)|(SASL|Auth)\.(Mechanism|Username))` +
 	`|file\.(Name|Path)|http\.(Format|PassHeaders)|kafka\.(Brokers|Topics|ClientID|Compression)` +
 	`|nats\.(Servers|Stream|Subjects|Name|Username|InboxPrefix|MsgID)|slack\.APIURL|smtp\.(Address|From|EnvelopeFrom|Security|Helo)|stdout\.Name)$`)

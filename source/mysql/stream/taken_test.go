@@ -31,11 +31,25 @@ func (r *sourceRig) events() (file string, ends []uint64) {
 	return file, ends
 }
 
-// end is where the log ends.
+// end is where the last transaction ends. MariaDB writes events of its own behind it, some time later.
 func (r *sourceRig) end() uint64 {
 	r.T.Helper()
-	_, ends := r.events()
-	return ends[len(ends)-1]
+	res, err := r.App.Execute("SHOW BINLOG EVENTS IN '" + r.logFile() + "'")
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	for i := len(res.Values) - 1; i >= 0; i-- {
+		kind, err := res.GetString(i, 2)
+		end, err2 := res.GetUint(i, 4)
+		if err := errors.Join(err, err2); err != nil {
+			r.T.Fatal(err)
+		}
+		if kind == "Xid" {
+			return end
+		}
+	}
+	r.T.Fatal("no transaction is in the log")
+	return 0
 }
 
 // takeOver takes over from a place with GTIDs.
