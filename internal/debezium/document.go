@@ -21,11 +21,18 @@ func (d *document) section(depth int, key, from string) { d.line(depth, key+":",
 
 // set writes a key and its value.
 func (d *document) set(depth int, key, value, from string) {
+	d.madeOf(key, from)
+	d.line(depth, key+": "+value, from)
+}
+
+// madeOf notes which options of Debezium's a key was made of.
+func (d *document) madeOf(key string, options ...string) {
 	if d.made == nil {
 		d.made = map[string][]string{}
 	}
-	d.made[from] = append(d.made[from], key)
-	d.line(depth, key+": "+value, from)
+	for _, option := range options {
+		d.made[option] = append(d.made[option], key)
+	}
 }
 
 func (d *document) line(depth int, text, from string) {

@@ -63,7 +63,9 @@ func (c *conversion) mongoURL() {
 			uri += "?" + strings.Join(query, "&")
 		}
 	}
-	c.out.note(1, strings.Join(append([]string{from.key}, keys...), ", "))
+	keys = append([]string{from.key}, keys...)
+	c.out.note(1, strings.Join(keys, ", "))
+	c.out.madeOf("url", keys...)
 	c.address = quoted(uri)
 	c.out.set(1, "url", c.address, "")
 	if database := c.firstDatabase(); database != "" {

@@ -23,7 +23,9 @@ func (c *conversion) mysqlURL() {
 	if user == "" {
 		c.missing("source.database.user", "is missing: without it Debezium cannot connect; if the environment sets it, name the variable as in ${DATABASE_USER}")
 	}
-	c.out.note(1, strings.Join(append(keys, userKeys...), ", "))
+	keys = append(keys, userKeys...)
+	c.out.note(1, strings.Join(keys, ", "))
+	c.out.madeOf("url", keys...)
 	c.address = quoted("mysql://" + user + address + "/" + urlPart(c.firstDatabase()) + c.mysqlTLS())
 	c.out.set(1, "url", c.address, "")
 }
@@ -98,5 +100,6 @@ func (c *conversion) mysqlTLS() string {
 		c.problem(mode, "must be disabled, preferred, required, verify_ca or verify_identity, or of MariaDB disable, trust, verify-ca or verify-full")
 	}
 	c.out.note(1, "tls="+query+": "+mode.key)
+	c.out.madeOf("url", mode.key)
 	return "?tls=" + query
 }

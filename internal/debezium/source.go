@@ -106,6 +106,7 @@ func (c *conversion) url() {
 	c.out.note(1, strings.Join(keys, ", "))
 	c.address = quoted(strings.Join(parts, " "))
 	c.out.set(1, "url", c.address, "")
+	c.out.madeOf("url", keys...)
 }
 
 // keyword quotes a value of libpq's keywords, where it has to be. A variable has to be, because it may hold any text, which is escaped when
@@ -168,6 +169,7 @@ func (c *conversion) outboxTables() {
 		}
 	}
 	c.out.section(1, "tables", include.key)
+	c.out.madeOf("tables", include.key)
 	for _, pattern := range commas(include.value) {
 		table, ok := literal(pattern)
 		if !ok {
