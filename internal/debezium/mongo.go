@@ -37,12 +37,7 @@ func (c *conversion) mongoURL() {
 	if s := c.take("source.mongodb.ssl.invalid.hostname.allowed"); s != nil && strings.EqualFold(s.value, "true") {
 		c.problem(s, "is not built into tailbox: use certificates with the servers' names; or remove it and add tlsInsecure=true to source.url by hand, which trusts every certificate")
 	}
-	for _, key := range []string{"source.mongodb.ssl.keystore", "source.mongodb.ssl.truststore"} {
-		if s := c.take(key); s != nil {
-			c.problem(s, "is a key store of Java, which tailbox does not read: remove the options mongodb.ssl.keystore* and truststore*, and add the certificates in PEM to "+
-				"source.url by hand: tlsCAFile and tlsCertificateKeyFile")
-		}
-	}
+	c.keyStores("mongodb", "tlsCAFile and tlsCertificateKeyFile")
 	scheme, rest, ok := strings.Cut(uri, "://")
 	ok = ok && !strings.HasPrefix(uri, "${")
 	switch {

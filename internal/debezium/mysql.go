@@ -77,19 +77,25 @@ func (c *conversion) firstDatabase() string {
 	return ""
 }
 
+// keyStores refuses those of Java, for options that begin with database or mongodb. parameters are those of the URL that take PEM.
+func (c *conversion) keyStores(prefix, parameters string) {
+	for _, store := range []string{"keystore", "truststore"} {
+		key := "source." + prefix + ".ssl." + store
+		if s := c.settings[key]; s != nil && !s.used {
+			c.take(key)
+			c.problem(s, "is a key store of Java, which tailbox does not read: remove the options %s.ssl.keystore* and truststore*, and add the certificates in PEM "+
+				"to source.url by hand: %s", prefix, parameters)
+		}
+	}
+}
+
 // mysqlTLS is the URL's query.
 func (c *conversion) mysqlTLS() string {
 	mode := c.take("source.database.ssl.mode")
 	if mode != nil && strings.HasPrefix(strings.ToLower(mode.value), "disable") {
 		c.ignore("TLS is not used", "source.database.ssl.keystore", "source.database.ssl.truststore")
 	}
-	for _, key := range []string{"source.database.ssl.keystore", "source.database.ssl.truststore"} {
-		if s := c.settings[key]; s != nil && !s.used {
-			c.take(key)
-			c.problem(s, "is a key store of Java, which tailbox does not read: remove the options database.ssl.keystore* and truststore*, and add the certificates in PEM "+
-				"to source.url by hand: tls-ca, tls-cert and tls-key")
-		}
-	}
+	c.keyStores("database", "tls-ca, tls-cert and tls-key")
 	c.ignore("it is of a key store", "source.database.ssl.keystore.password", "source.database.ssl.truststore.password")
 	if mode == nil {
 		return "?tls=preferred"

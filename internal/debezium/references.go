@@ -38,7 +38,7 @@ func (c *conversion) producerOption(key string) string {
 // written.
 func (c *conversion) copied(key string) bool {
 	return slices.Contains([]string{"source.mongodb.connection.string", "source.mongodb.hosts", "source.mongodb.user", "source.mongodb.password"}, key) ||
-		strings.HasPrefix(key, "source.database.") && key != "source.database.server.name" && !strings.HasPrefix(key, "source.database.ssl.mode") || c.servers(key) ||
+		strings.HasPrefix(key, "source.database.") && key != "source.database.server.name" && key != "source.database.ssl.mode" || c.servers(key) ||
 		slices.Contains([]string{"sink.http.url", "source.slot.name", "source.publication.name", "sink.nats-jetstream.auth.user", "sink.nats-jetstream.auth.password"}, key) ||
 		slices.Contains([]string{"client.id", "ssl.truststore.location", "ssl.keystore.location"}, c.producerOption(key))
 }

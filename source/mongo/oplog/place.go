@@ -44,13 +44,18 @@ func ParsePlace(r source.Resume) (Place, error) {
 // part. Tokens are opaque but for this, which all versions have in common: {_data: hex of a KeyString} that begins with
 // a timestamp.
 func TokenTime(token bson.Raw) (Time, error) {
-	data, ok := token.Lookup("_data").StringValueOK()
-	if !ok || len(data) < 18 || data[:2] != "82" {
-		return 0, fmt.Errorf("read resume token %s: it does not begin with a time", token)
+	data, _ := token.Lookup("_data").StringValueOK()
+	return TokenTextTime(data)
+}
+
+// TokenTextTime is TokenTime of a token's text, _data.
+func TokenTextTime(data string) (Time, error) {
+	if len(data) < 18 || data[:2] != "82" {
+		return 0, fmt.Errorf("read resume token %q: it does not begin with a time", data)
 	}
 	n, err := strconv.ParseUint(data[2:18], 16, 64)
 	if err != nil {
-		return 0, fmt.Errorf("read resume token %s: %w", token, err)
+		return 0, fmt.Errorf("read resume token %q: %w", data, err)
 	}
 	return Time(n), nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mongo/oplog"
 )
@@ -22,11 +20,7 @@ func (s *Source) TakeOver(ctx context.Context) (source.Snapshot, error) {
 	if token == "" {
 		return nil, nil
 	}
-	raw, err := bson.Marshal(bson.D{{Key: "_data", Value: token}})
-	if err != nil {
-		return nil, fmt.Errorf("take over: %w", err)
-	}
-	at, err := oplog.TokenTime(raw)
+	at, err := oplog.TokenTextTime(token)
 	if err != nil {
 		return nil, fmt.Errorf("take over: %w: %w", err, source.ErrStop)
 	}

@@ -41,14 +41,17 @@ func (s *Source) takeOver(ctx context.Context, left source.LeftOff) (at *resume,
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: %w", err, source.ErrStop)
 	}
-	id := ""
+	id, theirs := "", (*binlog.GTIDSet)(nil)
 	err = s.asked(ctx, func(conn *server.Conn) error {
 		here, err := server.Inspect(ctx, conn)
 		if err != nil {
 			return err
 		}
 		id = here.ID
-		lost, err = foreign(ctx, &s.cfg, conn, id, place, left.GTIDs)
+		if theirs, err = latest(left.GTIDs, conn.Server.MariaDB); err != nil {
+			return fmt.Errorf("%w: %w", err, source.ErrStop)
+		}
+		lost, err = foreign(ctx, &s.cfg, conn, &resume{server: id, place: place, gtids: theirs})
 		return err
 	})
 	if lost != "" || err != nil {
@@ -61,7 +64,7 @@ func (s *Source) takeOver(ctx context.Context, left source.LeftOff) (at *resume,
 			return nil, "", err
 		}
 		err = s.asked(ctx, func(conn *server.Conn) (err error) {
-			lost, err = skipped(ctx, conn, at, left.GTIDs)
+			lost, err = skipped(ctx, conn, at, theirs)
 			return err
 		})
 		if lost == "" || err != nil || try > 0 || last.File == 0 {
@@ -82,16 +85,12 @@ func (s *Source) asked(ctx context.Context, ask func(*server.Conn) error) (err e
 }
 
 // foreign says why a place cannot be one of this server's log.
-func foreign(ctx context.Context, cfg *server.Config, conn *server.Conn, id string, place binlog.Position, gtids string) (lost string, err error) {
-	theirs := &resume{server: id, place: place}
-	if theirs.gtids, err = latest(gtids, conn.Server.MariaDB); err != nil {
-		return "", fmt.Errorf("%w: %w", err, source.ErrStop)
-	}
+func foreign(ctx context.Context, cfg *server.Config, conn *server.Conn, theirs *resume) (lost string, err error) {
 	if lost, err = lostHere(ctx, cfg, conn, theirs); lost != "" || err != nil {
 		return lost, err
 	}
 	// A reader stops where an event ends. In another server's log one hardly ends at the same place.
-	_, err = conn.Texts(ctx, fmt.Sprintf("SHOW BINLOG EVENTS IN %s FROM %d LIMIT 1", quote.Text(place.FileName()), place.Pos))
+	_, err = conn.Texts(ctx, fmt.Sprintf("SHOW BINLOG EVENTS IN %s FROM %d LIMIT 1", quote.Text(theirs.place.FileName()), theirs.place.Pos))
 	if server.Code(err) == codeBinlogEvents {
 		return "no event ends there: the place is of another server's log, or the log was reset", nil
 	}
@@ -156,10 +155,9 @@ func latest(text string, mariadb bool) (*binlog.GTIDSet, error) {
 }
 
 // skipped says that a place comes after transactions that the other reader had not read, as its GTIDs show.
-func skipped(ctx context.Context, conn *server.Conn, at *resume, gtids string) (string, error) {
-	theirs, err := latest(gtids, conn.Server.MariaDB)
-	if err != nil || theirs.Empty() || at.gtids.Empty() {
-		return "", err
+func skipped(ctx context.Context, conn *server.Conn, at *resume, theirs *binlog.GTIDSet) (string, error) {
+	if theirs.Empty() || at.gtids.Empty() {
+		return "", nil
 	}
 	const lacks = "the GTIDs that belong to it lack transactions that stand before that place in this server's log"
 	if conn.Server.MariaDB {
