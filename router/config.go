@@ -113,7 +113,7 @@ func (r *Router) addShapers(c *Config) []*Problem {
 		}
 		r.shapers = append(r.shapers, entry)
 	}
-	for _, name := range []string{"route.topic.regex", "route.topic.replacement"} {
+	for _, name := range []string{"route.topic.regex", "route.topic.replacement", "route.topic.then.regex", "route.topic.then.replacement"} {
 		if value, set := c.Options[name]; set && !debezium {
 			problems = append(problems, &Problem{Path: []string{keyRouter, name}, Value: value,
 				Reason: "has no effect: no table is of shape debezium, and others use their topic as it is; move it under a table, in source.tables"})

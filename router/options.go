@@ -24,9 +24,11 @@ type option struct {
 type spec struct {
 	regex, replacement       string
 	regexSet, replacementSet bool
-	placements               []placementSpec
-	ignoreMissing            bool
-	tombstone                bool
+	// Those of a second rule, which is applied to the topic of the first; "" = there is none.
+	thenRegex, thenReplacement string
+	placements                 []placementSpec
+	ignoreMissing              bool
+	tombstone                  bool
 	// expand: a payload that is JSON becomes a JSON value; dropNulls and dropEmpty leave parts of it out.
 	expand, dropNulls, dropEmpty bool
 	// contextColumn holds the trace context; "" = there is none.
@@ -51,6 +53,8 @@ func optionTable() []option {
 		{"route.by.field", columnOption("topic")},
 		{"route.topic.regex", func(s *spec, v string) error { s.regex, s.regexSet = v, true; return nil }},
 		{"route.topic.replacement", func(s *spec, v string) error { s.replacement, s.replacementSet = v, true; return nil }},
+		{"route.topic.then.regex", func(s *spec, v string) error { s.thenRegex = v; return nil }},
+		{"route.topic.then.replacement", func(s *spec, v string) error { s.thenReplacement = v; return nil }},
 		{"route.tombstone.on.empty.payload", boolOption(func(s *spec) *bool { return &s.tombstone })},
 		{"table.expand.json.payload", boolOption(func(s *spec) *bool { return &s.expand })},
 		{"table.field.additional.missing", choiceOption(func(s *spec) *bool { return &s.ignoreMissing }, "ignore", "error")},

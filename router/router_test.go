@@ -97,6 +97,14 @@ func TestShape(t *testing.T) {
 			options: router.Options{"route.topic.regex": `(.*)`, "route.topic.replacement": `$10`},
 			want:    sink.Delivery{Topic: "invoice0", Key: []byte("I-42"), Value: []byte(`{"total":12.5}`)},
 		},
+		"a second rule reads the topic of the first": {
+			options: router.Options{"route.topic.then.regex": `outbox\.event\.(.*)`, "route.topic.then.replacement": `app.$1.v1`},
+			want:    sink.Delivery{Topic: "app.invoice.v1", Key: []byte("I-42"), Value: []byte(`{"total":12.5}`)},
+		},
+		"a second rule that does not match": {
+			options: router.Options{"route.topic.then.regex": `event\.(.*)`, "route.topic.then.replacement": `app.$1`},
+			want:    sink.Delivery{Topic: "outbox.event.invoice", Key: []byte("I-42"), Value: []byte(`{"total":12.5}`)},
+		},
 		"placements": {
 			options: router.Options{"table.fields.additional.placement": "type:header:eventType, shard:partition,nothing:header,aggregateid:header:key"},
 			want: sink.Delivery{Topic: "outbox.event.invoice", Key: []byte("I-42"), Value: []byte(`{"total":12.5}`), Partition: &seven,

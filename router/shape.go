@@ -42,6 +42,22 @@ type shaper struct {
 	contextSchema connectSchema
 }
 
+// ruleOf makes a rule of two options, whose names begin with prefix.
+func ruleOf(regex, replacement, prefix string, pathOf func(option string) []string) (*topicRule, []*Problem) {
+	var problems []*Problem
+	wrong := func(name, value, reason string) {
+		problems = append(problems, &Problem{Path: pathOf(prefix + name), Value: value, Reason: reason})
+	}
+	rule, regexErr, replacementErr := newTopicRule(regex, replacement)
+	if regexErr != nil {
+		wrong("regex", regex, regexErr.Error())
+	}
+	if replacementErr != nil {
+		wrong("replacement", replacement, replacementErr.Error())
+	}
+	return rule, problems
+}
+
 // newShaper reads the options of a table: own override those of the whole pipeline, one by one. A topic rule of the whole
 // pipeline is for tables of shape debezium only; the others use their topic as it is, unless they bring a rule. pathOf
 // tells where an option stands in the configuration, tablePath where a key of the table does.
@@ -56,16 +72,21 @@ func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []
 		s.context = &reading{column: own.contextColumn}
 	}
 	var problems []*Problem
-	ownRule := own.regexSet && own.regex != shared.regex || own.replacementSet && own.replacement != shared.replacement
+	ownRule := own.regexSet && own.regex != shared.regex || own.replacementSet && own.replacement != shared.replacement ||
+		own.thenRegex != shared.thenRegex || own.thenReplacement != shared.thenReplacement
 	if topicColumn != "" && (t.Shape == shapeDebezium || ownRule) {
-		rule, regexErr, replacementErr := newTopicRule(own.regex, own.replacement)
-		if regexErr != nil {
-			problems = append(problems, &Problem{Path: pathOf("route.topic.regex"), Value: own.regex,
-				Reason: regexErr.Error()})
-		}
-		if replacementErr != nil {
-			problems = append(problems, &Problem{Path: pathOf("route.topic.replacement"), Value: own.replacement,
-				Reason: replacementErr.Error()})
+		rule, bad := ruleOf(own.regex, own.replacement, "route.topic.", pathOf)
+		problems = append(problems, bad...)
+		if own.thenRegex != "" || own.thenReplacement != "" {
+			then, bad := ruleOf(own.thenRegex, own.thenReplacement, "route.topic.then.", pathOf)
+			problems = append(problems, bad...)
+			if own.thenRegex == "" || own.thenReplacement == "" {
+				problems = append(problems, &Problem{Path: pathOf("route.topic.then.regex"), Value: own.thenRegex,
+					Reason: "goes with route.topic.then.replacement: set both, or neither"})
+			}
+			if rule != nil {
+				rule.then = then
+			}
 		}
 		s.topic = rule
 	}

@@ -21,11 +21,12 @@ const maxCachedTopics, maxCachedValue = 1024, 256
 
 // A topicRule turns the value of the topic column into the topic, as Debezium does with Kafka's RegexRouter: where the
 // regular expression matches the whole value, its first match in the value is replaced; otherwise the value is the
-// topic.
+// topic. The rule in then, if any, does the same with that topic.
 type topicRule struct {
 	regex *regexp.Regexp
 	whole *regexp.Regexp
 	parts []replacementPart
+	then  *topicRule
 	// cache holds topics by value. It is copied on write, so that reading it needs neither lock nor allocation.
 	cache atomic.Pointer[map[string]string]
 }
@@ -67,6 +68,14 @@ func (t *topicRule) topic(value string) string {
 }
 
 func (t *topicRule) compute(value string) string {
+	topic := t.replace(value)
+	if t.then != nil {
+		topic = t.then.replace(topic)
+	}
+	return topic
+}
+
+func (t *topicRule) replace(value string) string {
 	if !t.whole.MatchString(value) {
 		return strings.Clone(value)
 	}
@@ -155,7 +164,7 @@ func parseGroup(s string, re *regexp.Regexp) (group, n int, err error) {
 		}
 		name = name[:end]
 		if group = re.SubexpIndex(name); group < 0 {
-			return 0, 0, fmt.Errorf("names the group %q, which route.topic.regex does not have", name)
+			return 0, 0, fmt.Errorf("names the group %q, which the regular expression does not have", name)
 		}
 		return group, end + 2, nil
 	}
@@ -172,7 +181,7 @@ func parseGroup(s string, re *regexp.Regexp) (group, n int, err error) {
 		n++
 	}
 	if group > re.NumSubexp() {
-		return 0, 0, fmt.Errorf("names the group %d, but route.topic.regex has %d", group, re.NumSubexp())
+		return 0, 0, fmt.Errorf("names the group %d, but the regular expression has %d", group, re.NumSubexp())
 	}
 	return group, n, nil
 }

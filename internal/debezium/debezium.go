@@ -124,6 +124,8 @@ type conversion struct {
 	tables      []string
 	address     string
 	options     map[string]string
+	// then are the options of a RegexRouter behind the router, by tailbox's names.
+	then map[string]*setting
 	// provided are the references to providers of Kafka Connect that variables stand for, by the variables.
 	provided map[string]string
 	// offsets are where connectors stopped, and offsetFiles the files that hold that.

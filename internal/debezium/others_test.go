@@ -145,12 +145,16 @@ func TestImportTransformations(t *testing.T) {
 	const unwrap = `"transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState", "transforms.unwrap.drop.tombstones": "true"`
 	const tombstones = `, "transforms.outbox.route.tombstone.on.empty.payload": "true"`
 	for name, c := range map[string]struct{ connector, want string }{
-		"topics named in front":       {chain("short,outbox", regex), "#   transforms.short.regex: the outbox event router behind it names topic and key"},
-		"topics named behind":         {chain("outbox,short", regex), "would change the messages"},
-		"change events opened behind": {chain("outbox,unwrap", unwrap), "#   transforms.unwrap.drop.tombstones: behind the outbox"},
-		"tombstones dropped behind":   {chain("outbox,unwrap", unwrap+tombstones), "would change the messages"},
-		"change events opened before": {chain("unwrap,outbox", unwrap), "would change the messages"},
-		"an option of MongoDB's":      {with("outbox.table.field.event.key", "outbox.collection.field.event.key"), "#   transforms.outbox.collection.field.event.key: " + "the outbox event router of Debezium 3.6 has no such option"},
+		"topics named in front":        {chain("short,outbox", regex), "#   transforms.short.regex: the outbox event router behind it names topic and key"},
+		"topics named behind":          {chain("outbox,short", regex), `route.topic.then.regex: "a"  # transforms.short.regex`},
+		"topics named behind, to what": {chain("outbox,short", regex), `route.topic.then.replacement: "b"`},
+		"topics named behind, twice":   {chain("outbox,short,long", regex+strings.ReplaceAll(", "+regex, "short", "long")), "would change the messages"},
+		"topics of some named behind":  {chain("outbox,short", regex+`, "transforms.short.predicate": "p"`), "do without this predicate"},
+		"topics named after nothing":   {chain("outbox,short", strings.Replace(regex, "short.regex", "short.gone", 1)), "Debezium does not start without it"},
+		"change events opened behind":  {chain("outbox,unwrap", unwrap), "#   transforms.unwrap.drop.tombstones: behind the outbox"},
+		"tombstones dropped behind":    {chain("outbox,unwrap", unwrap+tombstones), "would change the messages"},
+		"change events opened before":  {chain("unwrap,outbox", unwrap), "would change the messages"},
+		"an option of MongoDB's":       {with("outbox.table.field.event.key", "outbox.collection.field.event.key"), "#   transforms.outbox.collection.field.event.key: " + "the outbox event router of Debezium 3.6 has no such option"},
 	} {
 		yaml, err := debezium.Import([]debezium.File{{Name: "c.json", Data: []byte(c.connector)}, {Name: "w.properties", Data: []byte(worker)}}, environment("SUFFIX", ""), nil, nil)
 		if got := string(yaml) + fmt.Sprint(err); !strings.Contains(got, c.want) {

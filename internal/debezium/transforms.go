@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,8 @@ func routerClasses() []string {
 	return []string{"io.debezium.transforms.outbox.EventRouter", "io.debezium.connector.mongodb.transforms.outbox.MongoEventRouter"}
 }
 
+const regexRouter = "org.apache.kafka.connect.transforms.RegexRouter"
+
 // router writes the options of the outbox event router.
 func (c *conversion) router() {
 	chain := c.take("transforms")
@@ -21,6 +24,7 @@ func (c *conversion) router() {
 		return
 	}
 	var found string
+	c.then = map[string]*setting{}
 	for _, name := range commas(chain.value) {
 		if chain.fault != "" {
 			break // told by take
@@ -29,6 +33,7 @@ func (c *conversion) router() {
 		switch {
 		case class == nil:
 			c.problems = append(c.problems, &Problem{file: chain.file, line: chain.line, Key: chain.key, Value: name, Reason: "has no option type: remove it from the list, or name its class"})
+		case found != "" && c.reroutes(name, class):
 		case !slices.Contains(routerClasses(), class.value):
 			if !c.passes(name, class, found != "") {
 				c.problem(class, "this transformation would change the messages, and is not built into tailbox: do without it, or keep Debezium for this outbox; "+
@@ -50,6 +55,11 @@ func (c *conversion) router() {
 			c.out.note(1, "a payload that is a document: it is JSON in one line, as in 12; Debezium writes several lines, and {\"$numberInt\": \"12\"}, unless it expands payloads")
 		}
 		c.routerOptions("transforms." + found + ".")
+		for _, option := range slices.Sorted(maps.Keys(c.then)) {
+			if s := c.then[option]; s != nil {
+				c.out.set(1, option, quoted(s.value), s.key)
+			}
+		}
 		c.predicate("transforms." + found + ".")
 	} else if len(c.problems) == 0 {
 		c.problem(chain, "names no transformation of class io.debezium.transforms.outbox.EventRouter: without one there is no outbox to relay")
@@ -62,7 +72,7 @@ func (c *conversion) router() {
 func (c *conversion) passes(name string, class *setting, routed bool) bool {
 	why := ""
 	switch class.value {
-	case "org.apache.kafka.connect.transforms.RegexRouter", "io.debezium.transforms.ByLogicalTableRouter":
+	case regexRouter, "io.debezium.transforms.ByLogicalTableRouter":
 		if !routed {
 			why = "the outbox event router behind it names topic and key"
 		}
@@ -76,6 +86,31 @@ func (c *conversion) passes(name string, class *setting, routed bool) bool {
 	}
 	class.used = false
 	c.ignore(why, append(c.keys("transforms."+name+"."), "transforms."+name+".type")...)
+	return true
+}
+
+// reroutes writes the options of a RegexRouter behind the router, which names the topic anew. Of several, only one is built in.
+func (c *conversion) reroutes(name string, class *setting) bool {
+	const regex, replacement = "route.topic.then.regex", "route.topic.then.replacement"
+	switch class.value {
+	case regexRouter, "io.confluent.connect.cloud.transforms.TopicRegexRouter":
+	default:
+		return false
+	}
+	if _, second := c.then[regex]; second {
+		return false
+	}
+	prefix := "transforms." + name + "."
+	for option, of := range map[string]string{regex: "regex", replacement: "replacement"} {
+		c.then[option] = c.take(prefix + of)
+		if c.then[option] == nil {
+			c.problems = append(c.problems, &Problem{file: class.file, line: class.line, Key: c.prefixed(prefix + of), Reason: "is missing: Debezium does not start without it"})
+		}
+	}
+	if predicate := c.take(prefix + "predicate"); predicate != nil {
+		c.problem(predicate, "tailbox renames the topics of all messages: do without this predicate, or let the regular expression match what the predicate names")
+	}
+	c.take(prefix + "negate")
 	return true
 }
 
@@ -127,7 +162,7 @@ func (c *conversion) routerOptions(prefix string) {
 func (c *conversion) routerKnows(name string) bool {
 	const table, collection, behavior = "table.", "collection.", "table.op.invalid.behavior"
 	switch {
-	case strings.HasPrefix(name, "format."), c.mongoRouter && strings.HasPrefix(name, table) && name != behavior, !c.mongoRouter && strings.HasPrefix(name, collection):
+	case strings.HasPrefix(name, "format."), strings.HasPrefix(name, "route.topic.then."), c.mongoRouter && strings.HasPrefix(name, table) && name != behavior, !c.mongoRouter && strings.HasPrefix(name, collection):
 		return false
 	}
 	return slices.Contains(router.OptionNames(), strings.Replace(name, collection, table, 1))

@@ -125,7 +125,7 @@ func (c *chooser) chooseID() {
 	named := c.find(strings.Fields(idNames), classes, nil)
 	if len(all) == 0 {
 		if named == nil {
-			c.question("No column alone identifies a row. Give the table a primary key of one column, and name it as id.")
+			c.question("No column alone identifies a row. Add one that the server fills, with a unique index, and name it as id: docs/tables.md, \"A table without an id\", has the statement.")
 			return
 		}
 		c.by["id"], c.used[named.Name] = named, true

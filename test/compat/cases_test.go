@@ -80,6 +80,10 @@ func cases() []router.Options {
 		add("route.topic.regex", rule[0], "route.topic.replacement", rule[1])
 	}
 	add("route.topic.replacement", "fixed")
+	for _, rule := range [][2]string{{`outbox\.event\.(.*)`, `app.$1`}, {`event\..*`, `x`}, {`(?<all>.*)`, `${all}.v1`}, {`outbox|outbox.*`, `x`}, {`(.*`, `x`}, {`.*`, `$2`}} {
+		add("route.topic.then.regex", rule[0], "route.topic.then.replacement", rule[1])
+	}
+	add("route.topic.regex", `(.*)-(.*)`, "route.topic.replacement", `$2`, "route.topic.then.regex", `(.).*`, "route.topic.then.replacement", `$1`)
 	for _, column := range []string{"type", "word", "aggregateid"} {
 		add("route.by.field", column)
 		add("table.field.event.key", column)

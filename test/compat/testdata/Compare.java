@@ -30,6 +30,7 @@ import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
 import org.apache.kafka.connect.storage.SimpleHeaderConverter;
 import org.apache.kafka.connect.storage.StringConverter;
+import org.apache.kafka.connect.transforms.RegexRouter;
 import org.apache.kafka.connect.transforms.Transformation;
 
 /**
@@ -38,6 +39,8 @@ import org.apache.kafka.connect.transforms.Transformation;
  */
 public class Compare {
     static final ObjectMapper JSON = new ObjectMapper();
+    /** Options of Kafka's RegexRouter behind the router. */
+    static final String THEN = "route.topic.then.";
 
     public static void main(String[] args) throws Exception {
         JsonNode in = JSON.readTree(System.in);
@@ -121,10 +124,21 @@ public class Compare {
 
     static ArrayNode run(Transformation<SourceRecord> router, JsonNode options, List<SourceRecord> records) {
         ArrayNode answers = JSON.createArrayNode();
-        Map<String, String> config = new HashMap<>(), formats = new HashMap<>();
-        options.fields().forEachRemaining(e -> (e.getKey().startsWith("format.") ? formats : config).put(e.getKey(), e.getValue().asText()));
+        Map<String, String> config = new HashMap<>(), formats = new HashMap<>(), then = new HashMap<>();
+        options.fields().forEachRemaining(e -> {
+            if (e.getKey().startsWith(THEN)) {
+                then.put(e.getKey().substring(THEN.length()), e.getValue().asText());
+            }
+            else {
+                (e.getKey().startsWith("format.") ? formats : config).put(e.getKey(), e.getValue().asText());
+            }
+        });
+        RegexRouter<SourceRecord> behind = new RegexRouter<>();
         try {
             router.configure(config);
+            if (!then.isEmpty()) {
+                behind.configure(then);
+            }
         }
         catch (Exception e) {
             records.forEach(record -> answers.addObject().put("error", "configure: " + e));
@@ -136,7 +150,8 @@ public class Compare {
                 // The router adds headers to the record that it is given.
                 SourceRecord own = record.newRecord(record.topic(), record.kafkaPartition(), record.keySchema(), record.key(), record.valueSchema(), record.value(),
                         record.timestamp(), record.headers().duplicate());
-                describe(router.apply(own), formats, answer);
+                SourceRecord routed = router.apply(own);
+                describe(then.isEmpty() ? routed : behind.apply(routed), formats, answer);
             }
             catch (Exception e) {
                 answer.removeAll();
