@@ -12,19 +12,21 @@ ENGINE    := ./relay/... ./checkpoint/... ./router/... ./sink/... ./source/postg
 # Of MySQL's source, all of which takes long with the race detector: what several goroutines take part in.
 RACY_MYSQL := (TestSourceKit|TestStoreKit)/mysql/(ConcurrentWriters|Stop|EndedContext|EmitError|Confirm|Barrier|Progress|SafeMode|Cut|TakeOver|SecondRelay|LargeTransaction|Lock|Fence|FrozenHolder|PendingBesideWriters)
 # Modules of their own, which are built against this checkout (each has a go.work for that). That of tools holds no package.
-MODULES   := outbox/outboxgorm test/libraries deploy/release deploy/helm
+MODULES   := outbox/outboxgorm test/libraries deploy/release deploy/helm test/rivals
 # Tests make and remove hundreds of databases; on a disk, the files of these cost more than the tests. So servers keep
 # their data in memory where 8 GiB of it are free (at most 2 are used), else where temporary files are.
 SERVERSDIR ?= $(shell free="$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}')"; \
 	[ "$${free:-0}" -ge 8388608 ] && [ -w /dev/shm ] && echo /dev/shm)
 FUZZTIME  ?= 30s
+ROWS      ?= 1000000
+ROUNDS    ?= 3
 SCHEDULES ?= 20000
 # Tests that had no server; go test hides what a package that passes prints.
 SKIPS     := $(CURDIR)/bin/skipped-tests
 export TAILBOX_TEST_SKIPS = $(SKIPS)
 
 .DEFAULT_GOAL := help
-.PHONY: help build release release-test demo test race lint house e2e mutants bench fuzz screenshots servers clean
+.PHONY: help build release release-test demo test race lint house e2e mutants bench rivals fuzz screenshots servers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +74,11 @@ e2e: servers build ## kill, cut, stall, restart and lie to every part; compare w
 
 mutants: ## break the engine in many small ways; a test must see each
 	$(GO) run ./test/mutants
+
+rivals: servers build ## compare with Debezium Server and a poller, on the same Postgres and Kafka: ROWS (1000000), ROUNDS (3)
+	$(GO) run ./test/servers/install rivals
+	cd test/rivals && $(GO) build -o $(CURDIR)/bin/rivals .
+	$(GO) run ./test/bench -only rivals -rows $(ROWS) -rounds $(ROUNDS)
 
 bench: servers build ## measure throughput, latency and memory against bare readers of the same logs
 	$(GO) run ./test/bench

@@ -107,10 +107,10 @@ func (db *base) steady(ctx context.Context, topic string) ([]time.Duration, erro
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := &consumer{client: &kafka.Client{Addr: kafka.TCP(db.kafka.Brokers()...), Timeout: 10 * time.Second, Transport: &kafka.Transport{}},
-		topic: topic, from: time.Now().Add(latencyWarmUp)}
+		from: time.Now().Add(latencyWarmUp)}
 	var consuming sync.WaitGroup
 	for p := range partitions {
-		consuming.Go(func() { c.follow(ctx, p) })
+		consuming.Go(func() { follow(ctx, c.client, topic, p, c.take) })
 	}
 	var written atomic.Int64
 	errs := make(chan error, latencyWriters)
@@ -164,7 +164,6 @@ func (db *base) writeSteadily(ctx context.Context, writer int, until, from time.
 // consumer reads a topic and measures.
 type consumer struct {
 	client *kafka.Client
-	topic  string
 	from   time.Time
 
 	mu   sync.Mutex
@@ -177,10 +176,11 @@ func (c *consumer) count() int {
 	return len(c.laps)
 }
 
-func (c *consumer) follow(ctx context.Context, partition int) {
+// follow reads a partition from its beginning until the context ends.
+func follow(ctx context.Context, client *kafka.Client, topic string, partition int, take func(r *kafka.Record, at time.Time)) {
 	next := int64(0)
 	for ctx.Err() == nil {
-		answer, err := c.client.Fetch(ctx, &kafka.FetchRequest{Topic: c.topic, Partition: partition, Offset: next, MinBytes: 1,
+		answer, err := client.Fetch(ctx, &kafka.FetchRequest{Topic: topic, Partition: partition, Offset: next, MinBytes: 1,
 			MaxBytes: 1 << 20, MaxWait: 500 * time.Millisecond})
 		if err != nil || answer.Error != nil {
 			continue
@@ -195,7 +195,7 @@ func (c *consumer) follow(ctx context.Context, partition int) {
 				continue
 			}
 			next = record.Offset + 1
-			c.take(record, at)
+			take(record, at)
 		}
 	}
 }

@@ -30,10 +30,10 @@ import (
 
 // flags are those of the command line.
 type flags struct {
-	binary, before, postgres, only string
-	rounds                         int
-	rows, backlog, largest         int
-	list                           bool
+	binary, before, postgres, only, pqcdc string
+	rounds                                int
+	rows, backlog, largest                int
+	list                                  bool
 }
 
 func main() {
@@ -41,6 +41,8 @@ func main() {
 		switch os.Args[1] {
 		case "bare":
 			exit(bare(os.Args[2:]))
+		case "poller":
+			exit(poller(os.Args[2:]))
 		case "bare-mysql":
 			exit(bareMySQL(os.Args[2:]))
 		case "bare-mongo":
@@ -51,6 +53,7 @@ func main() {
 	flag.StringVar(&o.binary, "binary", "bin/tailbox", "the relay `FILE`")
 	flag.StringVar(&o.before, "before", "", "the relay `FILE` of an earlier version: each round runs both, in turn, and no bare reader")
 	flag.StringVar(&o.postgres, "postgres", "17", "major `VERSION` of Postgres")
+	flag.StringVar(&o.pqcdc, "go-pq-cdc", "bin/rivals", "the `FILE` built of test/rivals, for scenario rivals")
 	flag.StringVar(&o.only, "only", "", "`LIST` of scenarios, separated by commas")
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each run is repeated")
 	flag.IntVar(&o.rows, "rows", 400_000, "rows of a backlog")
@@ -104,7 +107,8 @@ func scenarios() []scenario {
 		all = append(all, scenario{"parked-" + kind, "an endpoint that refuses every second message once: park, retry, settle", runParked(kind)})
 		all = append(all, scenario{"writers-" + kind, "what 8 writers get written beside a bare reader, and beside a relay that deletes", runWriters(kind)})
 	}
-	return all
+	return append(all, scenario{"rivals", "tailbox, Debezium Server, go-pq-cdc and a SKIP LOCKED poller to Kafka; only by name: make rivals fetches them", runRivals},
+		scenario{"rivals-faults", "the same through kill -9, a message that is refused, and a minute of 503", runFaults})
 }
 
 // chosen reports whether a list of names and families has a scenario in it: "drain" is all whose names begin with "drain-".
@@ -134,7 +138,7 @@ func run(ctx context.Context, o flags) (err error) {
 	defer func() { err = errors.Join(err, b.close()) }()
 	pairs := &pairs{}
 	for _, s := range all {
-		if o.only != "" && !s.chosen(chosen) {
+		if !s.chosen(chosen) && (o.only != "" || strings.HasPrefix(s.name, "rivals")) {
 			continue
 		}
 		fmt.Printf("\n%s: %s\n", s.name, s.about)

@@ -18,6 +18,8 @@ const DebeziumVersion = "3.6.1.Final"
 const (
 	KafkaFolder    = "kafka-" + KafkaVersion
 	DebeziumFolder = "debezium-connectors-" + DebeziumVersion
+	// DebeziumServerFolder holds Debezium Server, which only the comparison runs.
+	DebeziumServerFolder = "debezium-server-" + DebeziumVersion
 )
 
 // KafkaLib returns the directory of Kafka's jars, or an error that names what
@@ -26,6 +28,19 @@ func KafkaLib() (string, error) { return jars("Kafka "+KafkaVersion, KafkaFolder
 
 // DebeziumLib does the same for Debezium's jars, with those of Kafka Connect.
 func DebeziumLib() (string, error) { return jars("Debezium "+DebeziumVersion, DebeziumFolder) }
+
+// DebeziumServer returns the home of Debezium Server, with the program java/bin/java, or an error that names what installs it.
+func DebeziumServer() (string, error) {
+	cache, err := CacheDir()
+	if err != nil {
+		return "", err
+	}
+	home := filepath.Join(cache, DebeziumServerFolder)
+	if _, err := os.Stat(filepath.Join(home, "java", "bin", "java")); err != nil {
+		return "", fmt.Errorf("find Debezium Server %s: %w; run: make rivals", DebeziumVersion, err)
+	}
+	return home, nil
+}
 
 // Debezium is DebeziumLib for a test.
 func Debezium(tb testing.TB) string {

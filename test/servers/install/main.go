@@ -1,6 +1,6 @@
 // Command install puts the servers that tests need on this machine: Debian's
 // Postgres 15, Postgres 16 to 18 and all programs of 17 and 18, MySQL, MariaDB, MongoDB, Kafka, NATS, PgBouncer, Chromium, promtool, and the languages of the documentation. It does nothing if they are
-// there already. Only Debian's packages need root. What cannot be had is named,
+// there already; with the argument rivals it fetches what tailbox is compared with. Only Debian's packages need root. What cannot be had is named,
 // and is an error under CI=true; elsewhere the tests that need it are skipped.
 package main
 
@@ -43,8 +43,9 @@ func run(args []string) error {
 	if len(args) == 2 && args[0] == "postgres" {
 		return servers.FetchPostgres(args[1], io.Discard)
 	}
-	if len(args) != 0 {
-		return fmt.Errorf("read arguments: want none, got %q", args)
+	rivals := len(args) == 1 && args[0] == "rivals"
+	if len(args) != 0 && !rivals {
+		return fmt.Errorf("read arguments: want none, or rivals, got %q", args)
 	}
 	cache, err := servers.CacheDir()
 	if err != nil {
@@ -58,6 +59,9 @@ func run(args []string) error {
 		return err
 	}
 	defer unlock()
+	if rivals {
+		return installDebeziumServer(cache)
+	}
 	var missing error
 	for _, version := range servers.PostgresVersions() {
 		missing = errors.Join(missing, installPostgres(cache, version))

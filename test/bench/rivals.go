@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tailbox/tailbox/test/e2e"
+)
+
+// A rival is a way from an outbox table to Kafka. tailbox is one of them.
+type rival struct {
+	name string
+	// http: it can also post to an endpoint.
+	http bool
+	// ready prepares it on a database whose outbox is empty, and returns its process. to is a Kafka topic, or the URL of an endpoint.
+	ready func(ctx context.Context, db *base, to destination) (*contender, error)
+}
+
+// A destination is a topic, or an endpoint if url is set.
+type destination struct {
+	topic, url string
+}
+
+// A contender is a rival's process, which can be started again and again.
+type contender struct {
+	log string
+	cmd func(context.Context) *exec.Cmd
+	// reached reports whether it reads, and whether it has settled the backlog.
+	reached func(context.Context) (active, done bool, err error)
+}
+
+const (
+	unix     = "tailbox, Unix socket"
+	tcp      = "tailbox, TCP"
+	debezium = "Debezium Server, TCP"
+	pqcdc    = "go-pq-cdc with a handler, TCP"
+	polling  = "SKIP LOCKED poller, TCP"
+)
+
+func rivals() []rival {
+	return []rival{
+		{name: unix, ready: tailboxContender(false)},
+		{name: tcp, http: true, ready: tailboxContender(true)},
+		{name: debezium, http: true, ready: debeziumContender},
+		{name: pqcdc, ready: pqcdcContender},
+		{name: polling, ready: pollContender},
+	}
+}
+
+// runRivals lets each rival drain the same backlog to a topic of its own, then carry a steady trickle, with the same process, so that what is
+// compiled while it runs is compiled.
+func runRivals(ctx context.Context, b *bench) error {
+	figures := map[string]*rivalFigures{}
+	all := rivals()
+	for _, r := range all {
+		figures[r.name] = &rivalFigures{}
+	}
+	for round := range b.rounds {
+		for _, i := range rand.Perm(len(all)) {
+			if err := b.contend(ctx, round, &all[i], figures[all[i].name]); err != nil {
+				return fmt.Errorf("%s: %w", all[i].name, err)
+			}
+		}
+	}
+	for _, r := range all {
+		figures[r.name].note(&b.table, r.name)
+	}
+	for _, name := range []string{unix, tcp} {
+		figures[name].against(&b.table, name, figures[debezium])
+	}
+	return nil
+}
+
+// rivalFigures are those of a rival, of each round.
+type rivalFigures struct {
+	rate, drainMicros, p50, p99, steadyMicros, megabytes []float64
+}
+
+func (f *rivalFigures) note(t *table, name string) {
+	t.note(name, fmt.Sprintf("%s msg/s, %s µs a message, %s MB; at %d msg/s p50 %s ms, p99 %s ms, %s µs a message", spreadOf(f.rate, "%.0f"),
+		spreadOf(f.drainMicros, "%.1f"), spreadOf(f.megabytes, "%.0f"), latencyRate, spreadOf(f.p50, "%.2f"), spreadOf(f.p99, "%.1f"), spreadOf(f.steadyMicros, "%.0f")), true, "")
+}
+
+// against notes how often better than another.
+func (f *rivalFigures) against(t *table, name string, o *rivalFigures) {
+	times := func(mine, others []float64) string {
+		var ratios []float64
+		for i := range min(len(mine), len(others)) {
+			ratios = append(ratios, mine[i]/others[i])
+		}
+		return spreadOf(ratios, "%.2f")
+	}
+	t.note(name+" in terms of Debezium Server", fmt.Sprintf("rate %s, processor a message %s, memory %s; steady: p50 %s, p99 %s, processor %s", times(f.rate, o.rate),
+		spreadOf(inverse(o.drainMicros, f.drainMicros), "1/%.1f"), spreadOf(inverse(o.megabytes, f.megabytes), "1/%.1f"), times(f.p50, o.p50), times(f.p99, o.p99),
+		times(f.steadyMicros, o.steadyMicros)), true, "")
+}
+
+func inverse(others, mine []float64) (ratios []float64) {
+	for i := range min(len(mine), len(others)) {
+		ratios = append(ratios, others[i]/mine[i])
+	}
+	return ratios
+}
+
+// contend is one run of a rival on a database of its own.
+func (b *bench) contend(ctx context.Context, round int, r *rival, f *rivalFigures) (err error) {
+	topic, err := b.topic(partitions)
+	if err != nil {
+		return err
+	}
+	db, err := b.outbox(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.drop(ctx)) }()
+	c, err := r.ready(ctx, db, destination{topic: topic})
+	if err != nil {
+		return err
+	}
+	if err := db.fill(ctx, b.rows, perTxn, spread); err != nil {
+		return err
+	}
+	p, err := launch(c.cmd(ctx), c.log, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = p.stop() }() // the exit code of a virtual machine that is ended tells nothing
+	took, drained, err := db.drained(ctx, c, p)
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, lastLine(c.log))
+	}
+	began, err := e2e.ReadUsage(p.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	laps, err := db.steady(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, lastLine(c.log))
+	}
+	ended, err := e2e.ReadUsage(p.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	written := float64(latencyRate) * (latencyWarmUp + latencyLasts).Seconds()
+	f.rate = append(f.rate, float64(b.rows)/took.Seconds())
+	f.drainMicros = append(f.drainMicros, float64(drained.Microseconds())/float64(b.rows))
+	f.p50 = append(f.p50, e2e.Quantile(laps, 0.5).Seconds()*1000)
+	f.p99 = append(f.p99, e2e.Quantile(laps, 0.99).Seconds()*1000)
+	f.steadyMicros = append(f.steadyMicros, float64((ended.CPU-began.CPU).Microseconds())/written)
+	f.megabytes = append(f.megabytes, float64(ended.PeakRSS)/1e6)
+	last := len(f.rate) - 1
+	fmt.Printf("  round %d: %-26s %7.0f msg/s %6.1f µs a message %5.0f MB; steady p50 %.2f ms p99 %.1f ms %4.0f µs a message\n", round+1, r.name, f.rate[last],
+		f.drainMicros[last], f.megabytes[last], f.p50[last], f.p99[last], f.steadyMicros[last])
+	return nil
+}
+
+// drained waits until a backlog is settled, from the first sight of a reader, and returns the processor time meanwhile.
+func (db *base) drained(ctx context.Context, c *contender, p *process) (took, processor time.Duration, err error) {
+	var began time.Time
+	var before e2e.Usage
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return 0, 0, ctx.Err()
+		case <-p.exited:
+			return 0, 0, errEndedEarly
+		case <-tick.C:
+		}
+		active, done, err := c.reached(ctx)
+		switch {
+		case err != nil:
+			return 0, 0, err
+		case done && !began.IsZero():
+			after, err := e2e.ReadUsage(p.cmd.Process.Pid)
+			return time.Since(began), after.CPU - before.CPU, err
+		case active && began.IsZero():
+			began = time.Now()
+			if before, err = e2e.ReadUsage(p.cmd.Process.Pid); err != nil {
+				return 0, 0, err
+			}
+		}
+	}
+}
+
+// outbox makes a database with an outbox table as Debezium's documentation has it, and a publication. Column seq is the poller's; nobody else reads it.
+func (b *bench) outbox(ctx context.Context) (*base, error) {
+	db, err := b.newBase(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return db, db.exec(ctx, `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregatetype varchar(255) NOT NULL,
+		aggregateid varchar(255) NOT NULL, type varchar(255), payload jsonb)`)
+}
+
+func tailboxContender(overTCP bool) func(context.Context, *base, destination) (*contender, error) {
+	return func(ctx context.Context, db *base, to destination) (*contender, error) {
+		sink := db.kafkaSink("")
+		if to.url != "" {
+			sink = fmt.Sprintf("sinks: {out: {kind: http, url: %q, format: single}}", to.url)
+		}
+		r, err := db.relay(ctx, overTCP, withTopic(keepTable, to.topic), sink)
+		if err != nil {
+			return nil, err
+		}
+		return &contender{log: r.log, cmd: r.cmd, reached: db.slotReached(r.slot)}, nil
+	}
+}
+
+// pqcdcContender is the library go-pq-cdc with the handler of test/rivals.
+func pqcdcContender(ctx context.Context, db *base, to destination) (*contender, error) {
+	program, err := filepath.Abs(db.pqcdc)
+	if err != nil {
+		return nil, err
+	}
+	db.count++
+	slot := fmt.Sprintf("pqcdc_%d", db.count)
+	if err := db.exec(ctx, "CREATE PUBLICATION bench FOR TABLE outbox WITH (publish = 'insert')"); err != nil {
+		return nil, err
+	}
+	if err := db.exec(ctx, "SELECT pg_create_logical_replication_slot($1, 'pgoutput')", slot); err != nil {
+		return nil, err
+	}
+	return &contender{log: filepath.Join(db.dir, slot+".log"), reached: db.slotReached(slot), cmd: func(ctx context.Context) *exec.Cmd {
+		return exec.CommandContext(ctx, program, "-url", db.url(true), "-slot", slot, "-brokers", strings.Join(db.kafka.Brokers(), ","), "-topic", to.topic,
+			"-metrics", fmt.Sprint(11000+db.count%1000))
+	}}, nil
+}
+
+func (db *base) slotReached(slot string) func(context.Context) (bool, bool, error) {
+	return func(ctx context.Context) (bool, bool, error) { return db.reached(ctx, slot) }
+}
