@@ -24,6 +24,11 @@ func (t *Table) DeadFlag() *SetValue {
 	if t.Columns.Status != "" && t.Words.Dead != t.Words.Pending {
 		return nil
 	}
+	return t.DeadFlagBeside()
+}
+
+// DeadFlagBeside does the same for a row whose status is missing.
+func (t *Table) DeadFlagBeside() *SetValue {
 	i := slices.IndexFunc(t.Set, func(v SetValue) bool { return v.State == "dead" })
 	if i < 0 || t.Set[i].Null {
 		return nil

@@ -13,7 +13,7 @@ import (
 )
 
 // TestComingFrom takes the configuration of each page about a library, and the library's own table and inserts: a message is delivered and another one refused,
-// and the table shows both as the page promises.
+// and the table shows both as the page promises. What the library had delivered or given up before is not delivered.
 func TestComingFrom(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/coming-from/*.md")
@@ -82,6 +82,9 @@ func testComingFrom(t *testing.T, page, file string) {
 	r := newRig(t, config)
 	r.env["HOOK"] = hook.URL
 	r.sql(s["ddl"])
+	if history := s["history"]; history != "" { // rows of which the library had made an end
+		r.sql(history)
+	}
 	r.must("init")
 	r.must("check")
 	stop := r.relay()

@@ -162,18 +162,17 @@ func Configured(t *outbox.Table) []string {
 
 // Pending returns the SQL condition by which a table's own columns say that a row is pending, or "" if they do not say it. With a status
 // column it is a word for pending; or NULL, as in rows from before the column was added, if delivered_at is NULL, too. Without one,
-// delivered_at is NULL. Ref returns a column as the statement names it; ok is false if the table has no such column, because the columns of a
-// shape may be missing.
-func Pending(t *outbox.Table, ref func(name string) (sql string, ok bool), isPending func(status string) string) string {
+// delivered_at is NULL. Ref returns a column as the statement names it. The table names no column that is missing (DropMissing).
+func Pending(t *outbox.Table, ref func(name string) string, isPending func(status string) string) string {
 	unstamped := ""
-	if delivered, ok := ref(t.Columns.DeliveredAt); ok {
-		unstamped = delivered + " IS NULL"
+	if t.Columns.DeliveredAt != "" {
+		unstamped = ref(t.Columns.DeliveredAt) + " IS NULL"
 	}
-	status, ok := ref(t.Columns.Status)
-	switch {
-	case !ok:
+	if t.Columns.Status == "" {
 		return unstamped
-	case unstamped == "":
+	}
+	status := ref(t.Columns.Status)
+	if unstamped == "" {
 		return "(" + isPending(status) + " OR " + status + " IS NULL)"
 	}
 	return "(" + isPending(status) + " OR " + status + " IS NULL AND " + unstamped + ")"

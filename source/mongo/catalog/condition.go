@@ -24,19 +24,22 @@ func Pending(t *outbox.Table) bson.D {
 			pending = append(pending, t.Words.Value(word))
 		}
 		where := bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: append(slices.Clone(pending), nil)}}}} // an index on the status serves both
+		missing := notDead(t.DeadFlagBeside())                                                                           // further conditions on a document without a status
 		if t.Columns.DeliveredAt != "" {
-			where = append(where, bson.E{Key: "$or", Value: bson.A{bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: pending}}}}, bson.D{{Key: t.Columns.DeliveredAt, Value: nil}}}})
+			missing = append(missing, bson.E{Key: t.Columns.DeliveredAt, Value: nil})
 		}
-		return append(append(where, notDead(t)...), Ours(t)...)
+		if len(missing) > 0 {
+			where = append(where, bson.E{Key: "$or", Value: bson.A{bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: pending}}}}, missing}})
+		}
+		return append(append(where, notDead(t.DeadFlag())...), Ours(t)...)
 	case t.Columns.DeliveredAt != "":
-		return append(bson.D{{Key: t.Columns.DeliveredAt, Value: nil}}, append(notDead(t), Ours(t)...)...)
+		return append(bson.D{{Key: t.Columns.DeliveredAt, Value: nil}}, append(notDead(t.DeadFlag()), Ours(t)...)...)
 	}
 	return nil
 }
 
 // notDead is the further filter that a document does not look dead by a field of the application's own; nil if no such field tells.
-func notDead(t *outbox.Table) bson.D {
-	flag := t.DeadFlag()
+func notDead(flag *outbox.SetValue) bson.D {
 	switch {
 	case flag == nil:
 		return nil

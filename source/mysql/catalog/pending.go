@@ -12,14 +12,13 @@ import (
 
 // PendingCondition is the SQL condition by which a row of this pipeline is pending, or "" if the table's columns do not say that.
 func (t *Table) PendingCondition(alias string) string {
-	pending := columns.Pending(&t.Table, func(name string) (string, bool) {
-		c, ok := t.Column(name)
-		return alias + "." + quote.Ident(c.Name), ok
-	}, func(status string) string { return columns.IsPending(&t.Table, status, quote.Text) })
+	own := t.Table
+	columns.DropMissing(&own, func(name string) bool { _, ok := t.Column(name); return ok })
+	pending := columns.Pending(&own, func(name string) string { return alias + "." + quote.Ident(name) }, func(status string) string { return columns.IsPending(&own, status, quote.Text) })
 	if pending == "" {
 		return ""
 	}
-	return pending + NotDead(&t.Table, alias) + Ours(&t.Table, alias)
+	return pending + NotDead(&own, alias) + Ours(&own, alias)
 }
 
 // NotDead is the further condition that a row does not look dead by columns of the application's own; "" if that is no question.

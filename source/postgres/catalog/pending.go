@@ -10,14 +10,13 @@ import (
 
 // Pending is the SQL condition by which a row of this pipeline is pending, or "" if the table's columns do not say that.
 func (t *Table) Pending(alias string) string {
-	pending := columns.Pending(&t.Table, func(name string) (string, bool) {
-		c, ok := t.Column(name)
-		return alias + "." + sqltext.Ident(c.Name), ok
-	}, func(status string) string { return isPending(&t.Table, status) })
+	own := t.Table
+	columns.DropMissing(&own, func(name string) bool { _, ok := t.Column(name); return ok })
+	pending := columns.Pending(&own, func(name string) string { return alias + "." + sqltext.Ident(name) }, func(status string) string { return isPending(&own, status) })
 	if pending == "" {
 		return ""
 	}
-	return pending + NotDead(&t.Table, alias+".") + Ours(&t.Table, alias+".")
+	return pending + NotDead(&own, alias+".") + Ours(&own, alias+".")
 }
 
 // NotDead returns the further condition that a row does not look dead by columns of the application's own; "" if that is no question. prefix

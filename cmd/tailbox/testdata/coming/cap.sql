@@ -14,6 +14,10 @@ CREATE TABLE "cap"."published" (
 );
 CREATE INDEX "idx_published_ExpiresAt_StatusName" ON "cap"."published" ("ExpiresAt", "StatusName");
 CREATE INDEX "idx_published_Version_ExpiresAt_StatusName" ON "cap"."published" ("Version", "ExpiresAt", "StatusName");
+-- section: history
+INSERT INTO "cap"."published" ("Id", "Version", "Name", "Content", "Retries", "Added", "ExpiresAt", "StatusName") VALUES
+	(1993650000000000008, 'v1', 'orders.placed', '{"Headers":{},"Value":{"OrderId":"sent before"}}', 0, '2025-11-25 12:00:00', '2025-11-26 12:00:00', 'Succeeded'),
+	(1993650000000000009, 'v1', 'orders.placed', '{"Headers":{},"Value":{"OrderId":"given up"}}', 50, '2025-11-25 12:00:00', '2025-12-10 12:00:00', 'Failed');
 -- section: good
 INSERT INTO "cap"."published" ("Id", "Version", "Name", "Content", "Retries", "Added", "ExpiresAt", "StatusName")
 	VALUES (1993650000000000001, 'v1', 'orders.placed', '{"Headers":{"cap-kafka-key":"order-1","cap-callback-name":null,"cap-msg-id":"1993650000000000001","cap-corr-id":"1993650000000000001","cap-corr-seq":"0","cap-msg-name":"orders.placed","cap-msg-type":"OrderPlaced","cap-senttime":"11/26/2025 12:00:00"},"Value":{"OrderId":"good-one"}}', 0, '2025-11-26 12:00:00', NULL, 'Scheduled');

@@ -9,6 +9,10 @@ CREATE TABLE TXNO_OUTBOX (
 CREATE INDEX IX_TXNO_OUTBOX_1 ON TXNO_OUTBOX (processed, blocked, nextAttemptTime);
 CREATE INDEX IX_TXNO_OUTBOX_2 ON TXNO_OUTBOX (topic, processed, seq);
 CREATE TABLE TXNO_SEQUENCE (topic varchar(250), seq bigint, PRIMARY KEY (topic, seq));
+-- section: history
+INSERT INTO TXNO_OUTBOX (id, uniqueRequestId, invocation, topic, seq, lastAttemptTime, nextAttemptTime, attempts, blocked, processed, version) VALUES
+	('3c9d1f60-7a52-4e0b-8d11-5a6b7c8d9e08', 'request-1', '{"c":"com.example.MailService","m":"send","p":["String"],"a":[{"t":"String","v":"sent before"}]}', 'customer-1', 1, now(), now(), 0, false, true, 1),
+	('3c9d1f60-7a52-4e0b-8d11-5a6b7c8d9e09', 'request-2', '{"c":"com.example.MailService","m":"send","p":["String"],"a":[{"t":"String","v":"given up"}]}', 'customer-2', 1, now(), now(), 5, true, false, 6);
 -- section: good
 INSERT INTO TXNO_SEQUENCE (topic, seq)
 	VALUES ('customer-7', 1);

@@ -13,6 +13,10 @@ CREATE INDEX outbox_created_at_idx ON public.outbox (created_at);
 CREATE INDEX outbox_processed_at_idx ON public.outbox (processed_at);
 CREATE INDEX outbox_abandoned_at_idx ON public.outbox (abandoned_at);
 CREATE INDEX outbox_locked_until_idx ON public.outbox (locked_until);
+-- section: history
+INSERT INTO public.outbox (id, aggregate_type, aggregate_id, message_type, segment, payload, metadata, created_at, processed_at, abandoned_at, finished_attempts) VALUES
+	('3d1a7c52-0000-4000-8000-000000000008', 'movie', '40', 'movie_created', 'movie-40', '{"id": 40, "title": "sent before"}', '{}', '2025-11-25T10:00:00.000Z', '2025-11-25T10:00:01.000Z', NULL, 1),
+	('3d1a7c52-0000-4000-8000-000000000009', 'movie', '41', 'movie_created', 'movie-41', '{"id": 41, "title": "given up"}', '{}', '2025-11-25T10:00:00.000Z', NULL, '2025-11-25T10:00:09.000Z', 5);
 -- section: good
 INSERT INTO public.outbox (id, aggregate_type, aggregate_id, message_type, segment, payload, metadata, created_at)
 	VALUES ('3d1a7c52-0000-4000-8000-000000000001', 'movie', '42', 'movie_created', 'movie-42', '{"id": 42, "title": "good-one"}', '{"exchange": "movies", "routingKey": "movie.created"}', '2025-11-26T10:00:00.000Z')

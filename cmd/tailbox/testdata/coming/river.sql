@@ -20,6 +20,10 @@ CREATE INDEX river_job_args_index ON river_job USING gin (args);
 CREATE INDEX river_job_metadata_index ON river_job USING gin (metadata);
 CREATE FUNCTION river_job_state_in_bitmask(bitmask bit(8), state river_job_state) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT get_bit(bitmask, 8 - array_position(enum_range(state), state)) = 1 $$;
 CREATE UNIQUE INDEX river_job_unique_idx ON river_job (unique_key) WHERE unique_key IS NOT NULL AND unique_states IS NOT NULL AND river_job_state_in_bitmask(unique_states, state);
+-- section: history
+INSERT INTO river_job (id, args, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags, finalized_at) VALUES
+	(1008, '{"note": "sent before"}', 'order_placed', 25, '{}', 1, 'outbox', '2025-11-25 10:00:00Z', 'completed', '{}', '2025-11-25 10:00:00Z'),
+	(1009, '{"note": "given up"}', 'order_placed', 25, '{}', 1, 'outbox', '2025-11-25 10:00:00Z', 'discarded', '{}', '2025-11-25 10:00:00Z');
 -- section: good
 INSERT INTO river_job (args, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags, unique_key, unique_states)
 	VALUES ('{"order_id": 42, "note": "good-one"}', 'order_placed', 25, '{}', 1, 'outbox', '2025-11-26 10:00:00Z', 'available', '{}', NULL, NULL)

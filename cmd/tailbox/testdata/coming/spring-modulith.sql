@@ -6,6 +6,10 @@ CREATE TABLE event_publication (
 );
 CREATE INDEX event_publication_serialized_event_hash_idx ON event_publication USING hash (serialized_event);
 CREATE INDEX event_publication_by_completion_date_idx ON event_publication (completion_date);
+-- section: history
+INSERT INTO event_publication (id, event_type, listener_id, publication_date, serialized_event, status, completion_attempts, completion_date) VALUES
+	('0b9f1d5e-0000-4000-8000-000000000008', 'com.example.orders.OrderPlaced', 'tailbox', '2025-11-25T12:00:00Z', '{"orderId":"sent before"}', 'COMPLETED', 1, '2025-11-25T12:00:01Z'),
+	('0b9f1d5e-0000-4000-8000-000000000009', 'com.example.orders.OrderPlaced', 'tailbox', '2025-11-25T12:00:00Z', '{"orderId":"given up"}', 'FAILED', 3, NULL);
 -- section: good
 INSERT INTO event_publication (id, event_type, listener_id, publication_date, serialized_event, status, completion_attempts, last_resubmission_date)
 	VALUES ('0b9f1d5e-0000-4000-8000-000000000001', 'com.example.orders.OrderPlaced', 'tailbox', '2025-11-26T12:00:00Z', '{"orderId":"good-one","total":12.5}', 'PUBLISHED', 1, '2025-11-26T12:00:00Z');
