@@ -73,6 +73,8 @@ func testFromTable(t *testing.T, kind, source, file string) {
 	block := strings.NewReplacer("{kind", "\n  kind", ", url", "\n  url", ", slot", "\n  slot", ", reconcile", "\n  reconcile", "0s}", "0s").Replace(source)
 	if strings.Contains(got, "start: now") { // one of the two that it asks for
 		block += "\n  start: now"
+	} else if strings.Contains(got, "start: pending") {
+		block += "\n  start: pending"
 	}
 	r.file = write(t, "tailbox.yaml", "pipeline: shop\n"+block+"\n"+strings.Join(tables, "")+rest)
 	r.must("init")

@@ -158,7 +158,8 @@ func (c *chooser) chooseGroup() {
 	for _, names := range groupNames() {
 		c.group = nil
 		for _, name := range names {
-			if found := c.find([]string{name}, classes, nil); found != nil {
+			// A stream's number is a place in it.
+			if found := c.find([]string{name}, classes, func(f *report.Column) bool { return name != "streamid" || f.Class != report.Number }); found != nil {
 				c.group = append(c.group, found)
 			}
 		}
@@ -282,6 +283,9 @@ func (c *chooser) ask() {
 	}
 	if c.by["type"] == nil && c.by["payload"] != nil {
 		c.question("No column looks like the type of a message. Name it as type. Without one, routes go by the table or by headers.")
+	}
+	if c.by["type"] == nil && c.by["topic"] == nil && c.by["payload"] != nil && c.Shape != "debezium" {
+		c.question("Nothing names a topic, without which Kafka and NATS take no message. Write topic: NAME beside columns, or name a column as topic.")
 	}
 	if len(c.group) == 0 {
 		c.question("No column looks like a message group, so messages are delivered in parallel and in no order. If some have to stay in order, name the columns that they have in common as group.")

@@ -17,12 +17,15 @@ func (c *chooser) settle() {
 	switch {
 	case status != nil:
 		c.words(status)
+		c.askFlags()
 		return
 	case number != nil && at == nil:
 		c.flags(number, "0", "1")
+		c.askFlags()
 		return
 	case flag != nil && at == nil:
 		c.flags(flag, "false", "true")
+		c.askFlags()
 		return
 	case at != nil:
 		c.rest("on_delivered", "mark", at.Name+" is set once the message is delivered")
@@ -31,19 +34,58 @@ func (c *chooser) settle() {
 			c.set("delivered", flag, "true", "as the program before did")
 		}
 		c.gaveUp()
+		c.askFlags()
 	case telltale != nil:
 		c.rest("on_delivered", `"`+Unknown+`"`, "see the questions")
 		c.question("%s, of type %s, seems to tell what is delivered, but tailbox cannot use it. Write on_delivered: delete if a row may go once it is delivered; or keep, with a feedback statement that sets %s.",
 			telltale.Name, telltale.Type, telltale.Name)
+	case c.unusedMark() != nil:
+		mark := c.unusedMark()
+		c.rest("on_delivered", `"`+Unknown+`"`, "see the questions")
+		c.question("Does %s, of type %s, tell which rows were delivered? If so, name it as status or delivered_at. If no column tells, write on_delivered: delete if a row may go once it is delivered, or keep.",
+			mark.Name, mark.Type)
 	case journal(c.t) && c.by["attempts"] == nil && c.by["failures"] == nil:
 		c.rest("on_delivered", "keep", "nothing in a row tells that it is delivered, and the table looks like one that keeps its rows")
 		c.question("tailbox leaves the rows as they are. If a row may go once it is delivered, write on_delivered: delete.")
 	default:
 		c.rest("on_delivered", "delete", "nothing in a row tells that it is delivered")
-		c.question("tailbox deletes a row once it is delivered. If rows have to stay, write on_delivered: keep.")
+		c.question("tailbox deletes a row once it is delivered, also if the application has updated the row meanwhile. If rows have to stay or are updated, write on_delivered: keep.")
+		if c.t.Rows > 0 {
+			c.question("The table has rows, and nothing tells which of them were delivered. Delete those that were. Then write start: pending under source, so that tailbox delivers and deletes the others.")
+		}
+		return
 	}
 	if at == nil && c.t.Rows > 0 {
-		c.question("The table has rows, and nothing tells tailbox which of them were delivered. Let the program before deliver them to the end, and write start: now under source. With start: pending tailbox delivers all of them.")
+		c.question("The table has rows, and nothing tells tailbox which of them were delivered. Let the program before deliver them to the end. Then write start: now under source if on_delivered is keep. If it is delete, delete these rows, and write start: pending.")
+	}
+}
+
+// unusedMark is a column that is not used and can tell two kinds of rows apart: a flag, or a time that is set later. It is nil if there is none.
+func (c *chooser) unusedMark() *report.Column {
+	return c.unused(func(column *report.Column, name string) bool {
+		if column.Class == report.Time || column.Class == report.LocalTime {
+			return !column.NotNull && column.Default == "" && !strings.HasSuffix(name, "by") &&
+				!slices.ContainsFunc([]string{"lock", "expir", "until", "deadline", "start", "updated", "modified"}, func(part string) bool { return strings.Contains(name, part) })
+		}
+		return isFlag(column)
+	})
+}
+
+// isFlag reports whether a column is a boolean, or what MySQL has in its place.
+func isFlag(c *report.Column) bool {
+	return c.Class == report.Bool || c.Class == report.Number && isBit(c) && (strings.HasPrefix(c.Type, "tinyint") || strings.HasPrefix(c.Type, "bit"))
+}
+
+// askFlags asks about flags that nothing uses, beside a column that tells what is delivered.
+func (c *chooser) askFlags() {
+	for i := range c.t.Columns {
+		if column := &c.t.Columns[i]; !c.used[column.Name] && isFlag(column) {
+			what := "write that value under set.dead"
+			if len(c.Set) > 0 {
+				what = "let the program before finish or delete such rows, since tailbox looks at one column beside the status"
+			}
+			c.question("tailbox does not look at %s, so rows count as pending whatever it says. Does a value of it mean that a row must not be delivered? Then %s.", column.Name, what)
+		}
 	}
 }
 
@@ -76,7 +118,7 @@ func (c *chooser) flags(flag *report.Column, no, yes string) {
 // gaveUp finds the column that tells which messages were given up, and reports whether there is one.
 func (c *chooser) gaveUp() bool {
 	bit := func(f *report.Column) bool { return f.Class == report.Bool || isBit(f) }
-	if flag := c.find(strings.Fields("blocked dead failed abandoned blacklisted discarded poisoned isdead isfailed isblocked"), []report.Class{report.Bool, report.Number}, bit); flag != nil {
+	if flag := c.find(strings.Fields("blocked dead failed error errored haserror abandoned blacklisted discarded poisoned isdead isfailed iserror isblocked"), []report.Class{report.Bool, report.Number}, bit); flag != nil {
 		yes, no := "true", "false"
 		if flag.Class == report.Number {
 			yes, no = "1", "0"
@@ -120,9 +162,9 @@ func (c *chooser) set(state string, column *report.Column, value, why string) {
 // telltale is a column that is not used, and whose name sounds as if it told what is delivered; nil if there is none.
 func (c *chooser) telltale() *report.Column {
 	return c.unused(func(column *report.Column, name string) bool {
-		return column.Class != report.JSON && column.Class != report.UUID && slices.ContainsFunc([]string{"processed", "published", "sent", "dispatched", "delivered", "completed", "handled"},
+		return column.Class != report.JSON && column.Class != report.UUID && slices.ContainsFunc([]string{"processed", "published", "sent", "dispatched", "delivered", "completed", "handled", "consumed", "enqueued", "pushed", "relayed", "emitted"},
 			func(part string) bool {
-				return strings.HasPrefix(name, part) || strings.HasPrefix(name, "is"+part) || strings.HasSuffix(name, part)
+				return strings.HasPrefix(name, part) || strings.HasPrefix(name, "is"+part) || strings.HasSuffix(name, part) || strings.HasSuffix(name, part+"at")
 			})
 	})
 }
@@ -136,7 +178,7 @@ func (c *chooser) unknown(key, why string) {
 	}
 }
 
-const flagNames = "processed sent published dispatched delivered done completed acked handled isprocessed issent ispublished isdelivered"
+const flagNames = "processed sent published dispatched delivered done completed acked handled consumed pushed relayed emitted isprocessed issent ispublished isdelivered isconsumed"
 
 // isBit reports whether a column of numbers holds 0 and 1 alone. MySQL's booleans are such numbers.
 func isBit(c *report.Column) bool {

@@ -1,0 +1,2 @@
+CREATE TABLE event_store_outbox (id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY, split_key varchar(255), format varchar(255) NOT NULL, payload blob NOT NULL, created_at datetime(6) NOT NULL, enqueued_at datetime(6));
+INSERT INTO event_store_outbox (split_key, format, payload, created_at, enqueued_at) VALUES ('a', 'sidekiq5', '{"class": "A"}', now(6), now(6)), ('a', 'sidekiq5', '{"class": "B"}', now(6), NULL);
