@@ -21,11 +21,14 @@ func (t *Table) SetFor(state string) []SetValue {
 
 // DeadFlag returns the value by which a row looks dead: the first one for that state. It is nil if there is none, or if the status tells.
 func (t *Table) DeadFlag() *SetValue {
-	if t.Columns.Status != "" && t.Words.Dead != t.Words.Pending {
+	if t.Columns.Status != "" && !t.DeadLooksPending() {
 		return nil
 	}
 	return t.DeadFlagBeside()
 }
+
+// DeadLooksPending reports whether the word for dead is one for pending, too.
+func (t *Table) DeadLooksPending() bool { return slices.Contains(t.PendingWords(), t.Words.Dead) }
 
 // DeadFlagBeside does the same for a row whose status is missing.
 func (t *Table) DeadFlagBeside() *SetValue {

@@ -92,7 +92,7 @@ func testComingFrom(t *testing.T, page, file string) {
 	r.sql(s["refused"])
 	until(t, "the good message", func() bool { return r.ask(strings.TrimSuffix(s["delivered"], ";")) == "true" })
 	until(t, "the dead letter", func() bool { return r.ask(strings.TrimSuffix(s["dead"], ";")) == "true" })
-	if list := r.must("dead", "list"); strings.Count(list, "422") != 1 {
+	if list := r.must("dead", "list"); strings.Count(list, "answered 422") != 1 {
 		t.Errorf("dead letters:\n%s", list)
 	}
 	if ended := stop(); ended.code != exitDone {

@@ -21,8 +21,13 @@ func checkExamples(ctx context.Context, p *pipeline.Pipeline, db operate.Databas
 		if err != nil {
 			continue // what is wrong with the table, the database's own check tells
 		}
+		if m != nil && m.Fault != nil {
+			found = append(found, check.Finding{Level: check.Warning, What: fmt.Sprintf("a row of table %s cannot be delivered: %v", configuredName(t), m.Fault),
+				Fix: "correct columns under source.tables, or the row: tailbox makes a dead letter of each such row"})
+			continue
+		}
 		from, there := "a row that is there", true
-		if m == nil || m.Fault != nil {
+		if m == nil {
 			m, from, there = madeUp(t), "made up", false
 		}
 		if m.Table == "" || !p.Config.Router.Knows(m.Table) {

@@ -49,10 +49,16 @@ func checkSet(s *Section, t *outbox.Table) {
 	own = append(own, t.Columns.Group...)
 	for _, v := range t.Set {
 		if slices.ContainsFunc(own, func(name string) bool { return strings.EqualFold(name, v.Column) }) {
-			s.file.Add(s.at("set", v.State, v.Column), v.Value, fmt.Sprintf("is a column that tailbox reads or writes itself: name another one, or take it away under columns (%s: null)", v.Column))
+			fix := "name another one"
+			for _, key := range outbox.ColumnNames() {
+				if field := t.Columns.Field(key); field != nil && strings.EqualFold(*field, v.Column) && key != "id" && key != "payload" {
+					fix += fmt.Sprintf(", or take it away under columns (%s: null)", key)
+				}
+			}
+			s.file.Add(s.at("set", v.State, v.Column), v.Value, "is a column that tailbox reads or writes itself: "+fix)
 		}
 	}
-	if dead := t.SetFor("dead"); len(dead) > 0 && dead[0].Null && (t.Columns.Status == "" || t.Words.Dead == t.Words.Pending) {
+	if dead := t.SetFor("dead"); len(dead) > 0 && dead[0].Null && (t.Columns.Status == "" || t.DeadLooksPending()) {
 		s.file.Add(s.at("set", "dead", dead[0].Column), "null", "does not tell which rows are dead, and no status does: name first the column that tells, with a value")
 	}
 	if t.OnDelivered == outbox.Delete && len(t.SetFor("delivered")) > 0 {

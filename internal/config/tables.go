@@ -110,7 +110,7 @@ func readWords(s *Section, byShape outbox.Words, t *outbox.Table) (words outbox.
 		}
 	}
 	// Two values are enough if another column tells which rows are dead, or if a column has no third one.
-	two := words.Dead == words.Pending && (len(t.SetFor("dead")) > 0 || words.Pending == "false" && words.Delivered == "true")
+	two := len(t.SetFor("dead")) > 0 || words.Dead == words.Pending && words.Pending == "false" && words.Delivered == "true"
 	for _, key := range []string{"delivered", "dead"} {
 		if word := *words.Word(key); (word == words.Pending || slices.Contains(also, word)) && !(key == "dead" && two) {
 			section.Add(key, word, "is the word for pending too, so such rows would be delivered again: give it a word of its own, or set a column of your own under set.dead")

@@ -93,7 +93,7 @@ func (p pendingReader) parkedAmong(ctx context.Context, t *outbox.Table, ids []p
 		return nil, nil, conn.Fault("look for parked deliveries", err)
 	}
 	parked, dead = make(map[string]bool), make(map[string]bool)
-	resets := t.Columns.Status != "" && t.Words.Dead != t.Words.Pending
+	resets := t.Columns.Status != "" && !t.DeadLooksPending()
 	for _, v := range found {
 		if v.Content.Table != t.String() || !v.RowSettled && !v.Unfinished {
 			continue

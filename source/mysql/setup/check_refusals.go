@@ -23,7 +23,10 @@ func (c *checker) refusals(ctx context.Context, t *catalog.Table) error {
 	resolved, err := usertable.Resolve(ctx, session.On(c.cfg, c.conn), t.Table)
 	switch {
 	case errors.Is(err, source.ErrStop):
-		return nil // found already
+		if u := (*store.UnsupportedError)(nil); errors.As(err, &u) {
+			c.Add(check.Problem, u.Fix, "%s", u.What)
+		}
+		return nil // all else is found already
 	case err != nil || resolved == nil:
 		return err
 	}

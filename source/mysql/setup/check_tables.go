@@ -110,9 +110,15 @@ func (c *checker) columns(t *catalog.Table) {
 		}
 		c.Add(level, "use text, BINARY(16) or a whole number", "column %s of table %s, the id, is a %s", id.Name, t, id.ColumnType)
 	}
+	for _, name := range []string{t.Columns.UpdatedAt, t.Columns.LastAttemptAt, t.Columns.NextAttemptAt, t.Columns.DeliveredAt} {
+		if col, ok := t.Column(name); ok && name != "" && col.Kind != catalog.KindDatetime && col.Kind != catalog.KindTimestamp && col.Kind != catalog.KindOther {
+			c.Add(check.Problem, "leave it out (columns: {"+columns.Dispensable(&t.Table, name)+": null}), or make it a TIMESTAMP(6)",
+				"column %s of table %s is of type %s, not a time", col.Name, t, col.ColumnType)
+		}
+	}
 	for _, name := range []string{t.Columns.AvailableAt, t.Columns.CreatedAt} {
 		if col, ok := t.Column(name); ok && col.Kind == catalog.KindDatetime {
-			c.Add(check.Info, "ALTER TABLE "+quote.Table(&t.Table)+" MODIFY "+quote.Ident(col.Name)+" TIMESTAMP(6) NULL, or write UTC",
+			c.Add(check.Info, "write UTC, or make it a TIMESTAMP(6) with the NOT NULL and the default that it has",
 				"column %s of table %s is a DATETIME, which has no time zone: it is read as UTC", col.Name, t)
 		}
 	}
@@ -175,6 +181,11 @@ func (c *checker) indexes(ctx context.Context, t *catalog.Table) error {
 			t, t.Columns.ID)
 	case rows[0][0] != "0":
 		c.Add(check.Warning, "ALTER TABLE "+quote.Table(&t.Table)+" ADD UNIQUE KEY ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
+		shared, err := c.conn.Texts(ctx, fmt.Sprintf("SELECT 1 FROM (SELECT %[1]s AS id FROM %[2]s WHERE %[1]s IS NOT NULL LIMIT %[3]d) r GROUP BY id HAVING COUNT(*) > 1 LIMIT 1",
+			id, quote.Table(&t.Table), check.SharedLimit))
+		if err == nil && len(shared) > 0 { // a right that lacks is told elsewhere
+			c.Note(check.SharedIDs(&t.Table))
+		}
 	}
 	return nil
 }

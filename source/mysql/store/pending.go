@@ -125,7 +125,7 @@ func (s *Store) readWindow(ctx context.Context, t *usertable.Table, at *store.Cu
 // parkedStates tells which rows have parked deliveries and were dealt with, and (true) which of them were reset: a dead delivery whose row was dealt
 // with, and that is all copied.
 func (s *Store) parkedStates(ctx context.Context, t *usertable.Table, rows []pendingRow) (map[string]bool, error) {
-	resettable := t.Columns.Status != "" && t.Words.Dead != t.Words.Pending
+	resettable := t.Columns.Status != "" && !t.DeadLooksPending()
 	parked := make(map[string]bool)
 	b := s.Batch()
 	for start := 0; start < len(rows); start += keyChunk {

@@ -130,9 +130,12 @@ func Resolve(ctx context.Context, s *session.Session, conf outbox.Table) (*Table
 		v := &t.Set[i]
 		switch column := t.Column(v.Column); {
 		case column == nil:
-			return nil, fmt.Errorf("%w: table %s has no column %q, which set.%s names: correct source.tables", source.ErrStop, t, v.Column, v.State)
+			return nil, &store.UnsupportedError{What: fmt.Sprintf("table %s has no column %q, which set.%s names", t, v.Column, v.State), Fix: "correct source.tables"}
 		case v.Null && column.required:
-			return nil, fmt.Errorf("%w: column %s of table %s cannot be NULL, but set.%s.%[2]s is null: give another value", source.ErrStop, v.Column, t, v.State)
+			return nil, &store.UnsupportedError{What: fmt.Sprintf("column %s of table %s cannot be NULL, but set.%s.%[1]s is null", v.Column, t, v.State), Fix: "give another value"}
+		case v.Now && column.typ != "timestamp" && column.typ != "datetime" && column.typ != "date":
+			return nil, &store.UnsupportedError{What: fmt.Sprintf("column %s of table %s, of type %s, is not a time, but set.%s.%[1]s is now", v.Column, t, column.full, v.State),
+				Fix: "name a column of type TIMESTAMP, or give a value"}
 		}
 	}
 	t.View = store.ViewOf(&t.Table)

@@ -18,6 +18,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/postgres/usertable"
 	"github.com/tailbox/tailbox/source/prepare"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
@@ -222,9 +223,31 @@ func (c *checker) indexes(ctx context.Context, t *catalog.Table) error {
 	case !unique && !t.Partitioned:
 		c.Add(check.Warning, "CREATE UNIQUE INDEX ON "+name+" ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
 	}
+	if !unique {
+		if err := c.sharedIDs(ctx, t); err != nil {
+			return err
+		}
+	}
 	if t.OnDelivered != outbox.Keep && status != "" && !pending && rows > 1e6 {
 		c.Add(check.Warning, "CREATE INDEX ON "+name+" ("+id+") WHERE "+catalog.Pending(&t.Table, ""),
 			"table %s has %.0f rows and no index on the pending ones: every reconciliation reads all of it", t, rows)
+	}
+	return nil
+}
+
+// sharedIDs looks for rows with one id, if the role may read it: whether it may is told elsewhere.
+func (c *checker) sharedIDs(ctx context.Context, t *catalog.Table) error {
+	name, id := sqltext.Table(&t.Table), sqltext.Ident(t.Columns.ID)
+	var may, shared bool
+	if err := c.conn.QueryRow(ctx, "SELECT has_column_privilege($1::text, $2::text, 'SELECT')", name, t.Columns.ID).Scan(&may); err != nil || !may {
+		return err
+	}
+	if err := c.conn.QueryRow(ctx, fmt.Sprintf("SELECT EXISTS (SELECT FROM (SELECT %[1]s::text AS id FROM %[2]s WHERE %[1]s IS NOT NULL LIMIT %[3]d) r GROUP BY id HAVING count(*) > 1)",
+		id, name, check.SharedLimit)).Scan(&shared); err != nil {
+		return err
+	}
+	if shared {
+		c.Note(check.SharedIDs(&t.Table))
 	}
 	return nil
 }
@@ -245,7 +268,7 @@ func (c *checker) movedRows(ctx context.Context, t *usertable.Table) error {
 // resolve returns the table as the relay will see it; nil if the relay will refuse it. check reports the reason, here or elsewhere.
 func (c *checker) resolve(ctx context.Context, info *catalog.Table) (*usertable.Table, error) {
 	t, err := usertable.Resolve(ctx, c.conn, info.Table)
-	if u := (*usertable.UnsupportedError)(nil); errors.As(err, &u) {
+	if u := (*store.UnsupportedError)(nil); errors.As(err, &u) {
 		c.Add(check.Problem, u.Fix, "%s", u.What)
 	}
 	if errors.Is(err, source.ErrStop) {

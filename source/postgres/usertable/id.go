@@ -14,6 +14,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/postgres/pgerr"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // An idType says how ids travel: as uuid, as bigint (for all integers), or as text that the server casts.
@@ -172,5 +173,5 @@ func (t *Table) identifies(ctx context.Context, conn *pgx.Conn, base string) err
 		}
 		what = "of the type " + base + ", which cannot be an id, because rows are not found by it"
 	}
-	return &UnsupportedError{fmt.Sprintf("column %s of table %s is %s", t.Columns.ID, t, what), "name a column of type uuid, text or bigint under source.tables.columns.id"}
+	return &store.UnsupportedError{What: fmt.Sprintf("column %s of table %s is %s", t.Columns.ID, t, what), Fix: "name a column of type uuid, text or bigint under source.tables.columns.id"}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/source/postgres/pgerr"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // Writes are the names of the columns that the relay writes to rows of the table.
@@ -43,7 +44,7 @@ ORDER BY 1`
 
 // Moved returns an error if the relay writes a column of the partition key, else nil. The server would then move the row to another partition by a
 // DELETE and an INSERT, and the log would show the INSERT as a new message.
-func (t *Table) Moved(ctx context.Context, conn *pgx.Conn) (*UnsupportedError, error) {
+func (t *Table) Moved(ctx context.Context, conn *pgx.Conn) (*store.UnsupportedError, error) {
 	writes := t.Writes()
 	if len(writes) == 0 {
 		return nil, nil
@@ -60,6 +61,6 @@ func (t *Table) Moved(ctx context.Context, conn *pgx.Conn) (*UnsupportedError, e
 		return nil, nil
 	}
 	names := strings.Join(keys, ", ")
-	return &UnsupportedError{fmt.Sprintf("table %s is partitioned by %s, which the relay writes: a row would move to another partition, and the log would show it as a new message", t, names),
-		fmt.Sprintf("partition it by a column that nobody changes, such as created_at, or leave %s out of source.tables.columns (null)", names)}, nil
+	return &store.UnsupportedError{What: fmt.Sprintf("table %s is partitioned by %s, which the relay writes: a row would move to another partition, and the log would show it as a new message", t, names),
+		Fix: fmt.Sprintf("partition it by a column that nobody changes, such as created_at, or leave %s out of source.tables.columns (null)", names)}, nil
 }

@@ -59,7 +59,7 @@ func (t *Table) PendingSQL(after bool) string {
 		inner += " AND " + id + t.ID.Above + "$4::text::" + t.Types[t.Columns.ID]
 	}
 	reset := "false"
-	if t.Columns.Status != "" && t.Words.Dead != t.Words.Pending {
+	if t.Columns.Status != "" && !t.DeadLooksPending() {
 		reset = `EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = w.id AND p.source_table = $2
 			AND p.state = 'dead' AND p.row_settled AND NOT p.unfinished AND NOT p.in_table)`
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/postgres/pgerr"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // WordFaults tells which words the status column cannot hold: they are no values of its type, or it would change them. columnType is
@@ -51,17 +51,19 @@ func (t *Table) settable(ctx context.Context, conn *pgx.Conn) error {
 		columnType, ok := t.Types[v.Column]
 		switch {
 		case !ok:
-			return fmt.Errorf("%w: table %s has no column %q, which %s names: correct source.tables", source.ErrStop, t, v.Column, key)
+			return &store.UnsupportedError{What: fmt.Sprintf("table %s has no column %q, which %s names", t, v.Column, key), Fix: "correct source.tables"}
 		case v.Null && t.required[v.Column]:
-			return fmt.Errorf("%w: column %s of table %s cannot be NULL, but %s is null: give another value", source.ErrStop, v.Column, t, key)
+			return &store.UnsupportedError{What: fmt.Sprintf("column %s of table %s cannot be NULL, but %s is null", v.Column, t, key), Fix: "give another value"}
 		case v.Null || v.Now && strings.HasPrefix(columnType, "timestamp"):
 			continue
+		case v.Now && columnType != "date":
+			return &store.UnsupportedError{What: fmt.Sprintf("column %s of table %s, of type %s, is not a time, but %s is now", v.Column, t, columnType, key), Fix: "name a column of type timestamptz, or give a value"}
 		}
 		_, err := conn.Exec(ctx, "SELECT "+t.setValue(v))
 		var refused *pgconn.PgError
 		switch {
 		case errors.As(err, &refused):
-			return fmt.Errorf("%w: column %s of table %s, of type %s, cannot hold the value of %s: %s: correct source.tables", source.ErrStop, v.Column, t, columnType, key, refused.Message)
+			return &store.UnsupportedError{What: fmt.Sprintf("column %s of table %s, of type %s, cannot hold the value of %s: %s", v.Column, t, columnType, key, refused.Message), Fix: "correct source.tables"}
 		case err != nil:
 			return pgerr.Fault("look at columns of table "+t.String(), err)
 		}

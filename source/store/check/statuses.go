@@ -8,6 +8,19 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 )
 
+// SharedLimit bounds how many rows are looked at for ids that several of them have.
+const SharedLimit = 100_000
+
+// SharedIDs is the finding for a table in which rows have the same id.
+func SharedIDs(t *outbox.Table) *Finding {
+	f := &Finding{Level: Problem, What: fmt.Sprintf("rows of table %s have the same %s: tailbox would take them for one message, and mark or delete all of them once it is delivered", t, t.Columns.ID),
+		Fix: "name another column as id, or add one: docs/tables.md, \"A table without an id\", has the statement"}
+	if t.OnDelivered == outbox.Keep {
+		f.Level, f.What = Warning, fmt.Sprintf("rows of table %s have the same %s: consumers cannot tell their messages apart", t, t.Columns.ID)
+	}
+	return f
+}
+
 // A StatusCount is how many rows have a status, as far as they were counted.
 type StatusCount struct {
 	Word string
@@ -48,11 +61,20 @@ func Undelivered(t *outbox.Table, counts []StatusCount, started, parked bool) *F
 	slices.Sort(left)
 	what := fmt.Sprintf("table %s has rows with a status that tailbox does not deliver: %s", t, strings.Join(left, ", "))
 	if len(waiting) > 0 {
-		what += "; others: " + strings.Join(waiting, ", ")
+		what += "; it delivers these: " + strings.Join(waiting, ", ")
 	}
 	if total >= Limit {
 		what += fmt.Sprintf("; only %d rows were counted", total)
 	}
-	return &Finding{Level: Warning, What: what, Fix: "if they are still to be delivered, stop the program that had them, and list their words under the table: words: {pending: [" +
-		strings.Join(t.PendingWords(), ", ") + ", …]}; tailbox init takes them with the first position, tailbox run with a reconciliation"}
+	fix := "if they are still to be delivered, stop the program that had them, and list their words under the table: words: {pending: [" +
+		strings.Join(t.PendingWords(), ", ") + ", …]}; tailbox init takes them with the first position, tailbox run with a reconciliation"
+	if slices.ContainsFunc(counts, func(c StatusCount) bool { return c.Word == t.Words.Dead && c.Rows > 0 }) && !slices.Contains(known, t.Words.Dead) {
+		again := fmt.Sprintf("rows with the status %s were given up: to deliver one, set its status to %s", t.Words.Dead, t.Words.Pending)
+		if len(left) == 1 {
+			fix = again
+		} else {
+			fix = again + "; the others: " + fix
+		}
+	}
+	return &Finding{Level: Warning, What: what, Fix: fix}
 }

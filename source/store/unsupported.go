@@ -1,4 +1,4 @@
-package usertable
+package store
 
 import (
 	"github.com/tailbox/tailbox/source"
