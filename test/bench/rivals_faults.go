@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -244,7 +246,9 @@ func refused(ctx context.Context, b *bench, r *rival) (string, error) {
 	})
 	stop()
 	wait()
-	return fmt.Sprintf("%d of %d others delivered, %d times it exited", f.all.count(), f.written.Load(), f.restarts), err
+	log, readErr := os.ReadFile(f.c.log)
+	told := strings.Contains(string(log), "TOO_LARGE") || strings.Contains(string(log), "TooLarge") || strings.Contains(strings.ToLower(string(log)), "too large")
+	return fmt.Sprintf("%d of %d others delivered, %d times it exited; its log names the refusal: %v", f.all.count(), f.written.Load(), f.restarts, told), errors.Join(err, readErr)
 }
 
 func outage(ctx context.Context, b *bench, r *rival) (string, error) {
