@@ -108,9 +108,13 @@ func (db *base) steady(ctx context.Context, topic string) ([]time.Duration, erro
 	defer cancel()
 	c := &consumer{client: &kafka.Client{Addr: kafka.TCP(db.kafka.Brokers()...), Timeout: 10 * time.Second, Transport: &kafka.Transport{}},
 		from: time.Now().Add(latencyWarmUp)}
+	ends, err := endsOf(ctx, c.client, topic) // to read what is there already would take processor time from those who are measured
+	if err != nil {
+		return nil, err
+	}
 	var consuming sync.WaitGroup
 	for p := range partitions {
-		consuming.Go(func() { follow(ctx, c.client, topic, p, c.take) })
+		consuming.Go(func() { follow(ctx, c.client, topic, p, ends[p], c.take) })
 	}
 	var written atomic.Int64
 	errs := make(chan error, latencyWriters)
@@ -176,9 +180,28 @@ func (c *consumer) count() int {
 	return len(c.laps)
 }
 
-// follow reads a partition from its beginning until the context ends.
-func follow(ctx context.Context, client *kafka.Client, topic string, partition int, take func(r *kafka.Record, at time.Time)) {
-	next := int64(0)
+// endsOf returns the ends of a topic's partitions.
+func endsOf(ctx context.Context, client *kafka.Client, topic string) (map[int]int64, error) {
+	var asked []kafka.OffsetRequest
+	for p := range partitions {
+		asked = append(asked, kafka.LastOffsetOf(p))
+	}
+	answer, err := client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: asked}})
+	if err != nil {
+		return nil, err
+	}
+	ends := map[int]int64{}
+	for _, p := range answer.Topics[topic] {
+		if p.Error != nil {
+			return nil, p.Error
+		}
+		ends[p.Partition] = p.LastOffset
+	}
+	return ends, nil
+}
+
+// follow reads a partition from an offset on until the context ends.
+func follow(ctx context.Context, client *kafka.Client, topic string, partition int, next int64, take func(r *kafka.Record, at time.Time)) {
 	for ctx.Err() == nil {
 		answer, err := client.Fetch(ctx, &kafka.FetchRequest{Topic: topic, Partition: partition, Offset: next, MinBytes: 1,
 			MaxBytes: 1 << 20, MaxWait: 500 * time.Millisecond})

@@ -179,7 +179,7 @@ func (f *fault) consume(ctx context.Context, topic string) (wait func()) {
 	var consuming sync.WaitGroup
 	for p := range partitions {
 		consuming.Go(func() {
-			follow(ctx, client, topic, p, func(r *kafka.Record, _ time.Time) {
+			follow(ctx, client, topic, p, 0, func(r *kafka.Record, _ time.Time) {
 				if body, err := kafka.ReadAll(r.Value); err == nil {
 					f.all.take(body)
 				}
