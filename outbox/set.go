@@ -30,7 +30,7 @@ func (t *Table) DeadFlag() *SetValue {
 // DeadLooksPending reports whether the word for dead is one for pending, too.
 func (t *Table) DeadLooksPending() bool { return slices.Contains(t.PendingWords(), t.Words.Dead) }
 
-// DeadFlagBeside does the same for a row whose status is missing.
+// DeadFlagBeside does the same as DeadFlag for a row whose status is missing.
 func (t *Table) DeadFlagBeside() *SetValue {
 	i := slices.IndexFunc(t.Set, func(v SetValue) bool { return v.State == "dead" })
 	if i < 0 || t.Set[i].Null {

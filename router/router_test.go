@@ -101,6 +101,10 @@ func TestShape(t *testing.T) {
 			options: router.Options{"route.topic.then.regex": `outbox\.event\.(.*)`, "route.topic.then.replacement": `app.$1.v1`},
 			want:    sink.Delivery{Topic: "app.invoice.v1", Key: []byte("I-42"), Value: []byte(`{"total":12.5}`)},
 		},
+		"a second rule alone, of a table that takes the topic as it is": {
+			shape: "tailbox", own: router.Options{"route.topic.then.regex": `(inv).*`, "route.topic.then.replacement": `$1`},
+			want: sink.Delivery{Topic: "inv", Key: []byte("I-42"), Value: []byte(`{"total":12.5}`)},
+		},
 		"a second rule that does not match": {
 			options: router.Options{"route.topic.then.regex": `event\.(.*)`, "route.topic.then.replacement": `app.$1`},
 			want:    sink.Delivery{Topic: "outbox.event.invoice", Key: []byte("I-42"), Value: []byte(`{"total":12.5}`)},

@@ -75,7 +75,11 @@ func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []
 	ownRule := own.regexSet && own.regex != shared.regex || own.replacementSet && own.replacement != shared.replacement ||
 		own.thenRegex != shared.thenRegex || own.thenReplacement != shared.thenReplacement
 	if topicColumn != "" && (t.Shape == shapeDebezium || ownRule) {
-		rule, bad := ruleOf(own.regex, own.replacement, "route.topic.", pathOf)
+		regex, replacement := own.regex, own.replacement
+		if t.Shape != shapeDebezium && !own.regexSet && !own.replacementSet { // the table's topic is used as it is
+			regex, replacement = "(.*)", "$1"
+		}
+		rule, bad := ruleOf(regex, replacement, "route.topic.", pathOf)
 		problems = append(problems, bad...)
 		if own.thenRegex != "" || own.thenReplacement != "" {
 			then, bad := ruleOf(own.thenRegex, own.thenReplacement, "route.topic.then.", pathOf)

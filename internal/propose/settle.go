@@ -80,11 +80,11 @@ func isFlag(c *report.Column) bool {
 func (c *chooser) askFlags() {
 	for i := range c.t.Columns {
 		if column := &c.t.Columns[i]; !c.used[column.Name] && isFlag(column) {
-			what := "write that value under set.dead"
-			if len(c.Set) > 0 {
-				what = "let the program before finish or delete such rows, since tailbox looks at one column beside the status"
+			what := "Then let the program before finish or delete such rows."
+			if c.by["status"] == nil && !slices.ContainsFunc(c.Set, func(s Setting) bool { return s.Key == "dead" }) && !slices.ContainsFunc(c.Columns, func(s Setting) bool { return s.Key == "status" }) {
+				what = "Then write that value under set.dead."
 			}
-			c.question("tailbox does not look at %s, so rows count as pending whatever it says. Does a value of it mean that a row must not be delivered? Then %s.", column.Name, what)
+			c.question("tailbox does not look at %s, so rows count as pending whatever it says. Does a value of it mean that a row must not be delivered? %s", column.Name, what)
 		}
 	}
 }

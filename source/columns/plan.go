@@ -172,10 +172,11 @@ func Pending(t *outbox.Table, ref func(name string) string, isPending func(statu
 		return unstamped
 	}
 	status := ref(t.Columns.Status)
-	if unstamped == "" {
-		return "(" + isPending(status) + " OR " + status + " IS NULL)"
+	missing := status + " IS NULL"
+	if unstamped != "" {
+		missing += " AND " + unstamped
 	}
-	return "(" + isPending(status) + " OR " + status + " IS NULL AND " + unstamped + ")"
+	return "(" + isPending(status) + " OR " + missing + ")"
 }
 
 // NotDead returns the further condition that a row does not look dead by a column of the application's own; "" if no such column tells. Ref returns a

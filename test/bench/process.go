@@ -33,7 +33,7 @@ type process struct {
 // launch starts a process with its messages in a file, and its output to a writer.
 func launch(cmd *exec.Cmd, log string, out func(io.Reader)) (*process, error) {
 	p := &process{cmd: cmd, reading: make(chan time.Time, 1), done: make(chan time.Time, 1), exited: make(chan struct{})}
-	file, err := os.Create(log)
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}

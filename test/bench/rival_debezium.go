@@ -18,6 +18,7 @@ import (
 // they are, and polling without a pause. The JVM gets a heap of 512 MiB and its default collector.
 const debeziumProperties = `quarkus.http.port=0
 quarkus.log.level=WARN
+quarkus.log.console.stderr=true
 debezium.source.connector.class=io.debezium.connector.postgresql.PostgresConnector
 debezium.source.offset.storage.file.filename=offsets.dat
 debezium.source.offset.flush.interval.ms=1000

@@ -30,11 +30,17 @@ func pollContender(ctx context.Context, db *base, to destination) (*contender, e
 	if err := db.exec(ctx, "ALTER TABLE outbox ADD COLUMN seq bigserial; CREATE INDEX ON outbox (seq)"); err != nil {
 		return nil, err
 	}
+	var last int64
 	return &contender{log: filepath.Join(db.dir, db.name+"-poller.log"), cmd: func(ctx context.Context) *exec.Cmd {
 		return exec.CommandContext(ctx, db.self, "poller", "-url", db.url(true), "-brokers", strings.Join(db.kafka.Brokers(), ","), "-topic", to.topic)
 	}, reached: func(ctx context.Context) (active, done bool, err error) {
-		err = db.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'poller' AND datname = $1), NOT EXISTS (SELECT FROM outbox)",
-			db.name).Scan(&active, &done)
+		if last == 0 { // the fill is over when this is first asked
+			if err := db.conn.QueryRow(ctx, "SELECT max(seq) FROM outbox").Scan(&last); err != nil {
+				return false, false, err
+			}
+		}
+		err = db.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'poller' AND datname = $1), NOT EXISTS (SELECT FROM outbox WHERE seq = $2)",
+			db.name, last).Scan(&active, &done)
 		return active, done, err
 	}}, nil
 }

@@ -31,7 +31,7 @@ const (
 )
 
 // runFaults does to each rival what happens in production: kill -9, one message that the broker refuses, a minute of 503. Whoever exits is started
-// again a second later, as a supervisor would.
+// again a second later, as a supervisor would; who is killed, at once.
 func runFaults(ctx context.Context, b *bench) error {
 	for _, f := range []struct {
 		name string
@@ -89,6 +89,18 @@ func (t *tally) count() int {
 	return len(t.seen)
 }
 
+// others counts those of all groups but group 0.
+func (t *tally) others() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key := range t.seen {
+		if key[0] != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 func (t *tally) tell(written int) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,6 +113,7 @@ type fault struct {
 	c        *contender
 	all      *tally
 	written  atomic.Int64
+	others   atomic.Int64 // written to all groups but group 0
 	restarts int
 }
 
@@ -169,6 +182,9 @@ func (f *fault) write(ctx context.Context, rate int, lasts, poison time.Duration
 			return err
 		}
 		f.written.Add(1)
+		if group != 0 {
+			f.others.Add(1)
+		}
 	}
 	return nil
 }
@@ -189,15 +205,15 @@ func (f *fault) consume(ctx context.Context, topic string) (wait func()) {
 	return consuming.Wait
 }
 
-// during runs a load beside the contender, and waits until as many messages have come as were written, or it is in vain.
-func (f *fault) during(ctx context.Context, kill <-chan time.Time, most func(written int) int, load func() error) (drained time.Duration, err error) {
+// during runs a load beside the contender, and waits until all that is awaited has come, or it is in vain.
+func (f *fault) during(ctx context.Context, kill <-chan time.Time, done func() bool, load func() error) (drained time.Duration, err error) {
 	defer func() { err = errors.Join(err, f.drop(ctx)) }()
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- f.supervise(running, kill) }()
 	err = load()
 	over := time.Now()
-	for err == nil && f.all.count() < most(int(f.written.Load())) && time.Since(over) < patience {
+	for err == nil && !done() && time.Since(over) < patience {
 		pause(50 * time.Millisecond)
 	}
 	drained = time.Since(over)
@@ -205,7 +221,9 @@ func (f *fault) during(ctx context.Context, kill <-chan time.Time, most func(wri
 	return drained, errors.Join(err, <-ended)
 }
 
-func everything(written int) int { return written }
+func (f *fault) allCame() bool { return f.all.count() >= int(f.written.Load()) }
+
+func (f *fault) othersCame() bool { return f.all.others() >= int(f.others.Load()) }
 
 func killed(ctx context.Context, b *bench, r *rival) (string, error) {
 	topic, err := b.topic(partitions)
@@ -220,7 +238,7 @@ func killed(ctx context.Context, b *bench, r *rival) (string, error) {
 	wait := f.consume(reading, topic)
 	kill := time.NewTicker(killEvery)
 	defer kill.Stop()
-	drained, err := f.during(ctx, kill.C, everything, func() error {
+	drained, err := f.during(ctx, kill.C, f.allCame, func() error {
 		defer kill.Stop()
 		return f.write(ctx, 1000, killEvery*(faultKills+1)-time.Second, 0)
 	})
@@ -240,15 +258,14 @@ func refused(ctx context.Context, b *bench, r *rival) (string, error) {
 	}
 	reading, stop := context.WithCancel(ctx)
 	wait := f.consume(reading, topic)
-	others := func(written int) int { return written * (faultGroups - 1) / faultGroups }
-	_, err = f.during(ctx, nil, others, func() error {
+	_, err = f.during(ctx, nil, f.othersCame, func() error {
 		return f.write(ctx, 200, refusedLasts, refusedAfter)
 	})
 	stop()
 	wait()
 	log, readErr := os.ReadFile(f.c.log)
 	told := strings.Contains(string(log), "TOO_LARGE") || strings.Contains(string(log), "TooLarge") || strings.Contains(strings.ToLower(string(log)), "too large")
-	return fmt.Sprintf("%d of %d others delivered, %d times it exited; its log names the refusal: %v", f.all.count(), f.written.Load(), f.restarts, told), errors.Join(err, readErr)
+	return fmt.Sprintf("%d of %d messages of other groups delivered, %d times it exited; its log names the refusal: %v", f.all.others(), f.others.Load(), f.restarts, told), errors.Join(err, readErr)
 }
 
 func outage(ctx context.Context, b *bench, r *rival) (string, error) {
@@ -275,7 +292,7 @@ func outage(ctx context.Context, b *bench, r *rival) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	drained, err := f.during(ctx, nil, everything, func() error {
+	drained, err := f.during(ctx, nil, f.allCame, func() error {
 		starts, ends := time.AfterFunc(outageAround, func() { down.Store(true) }), time.AfterFunc(outageAround+outageLasts, func() { down.Store(false) })
 		defer starts.Stop()
 		defer ends.Stop()

@@ -64,7 +64,7 @@ func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	p := &producer{client: &kafka.Client{Addr: kafka.TCP(strings.Split(*brokers, ",")...), Timeout: 30 * time.Second, Transport: &kafka.Transport{}},
-		topic: *topic, records: map[int][]kafka.Record{}}
+		topic: *topic, records: map[int][]record{}}
 	connector, err := cdc.NewConnector(ctx, config.Config{Host: at.Hostname(), Port: server, Username: at.User.Username(), Password: password,
 		Database: strings.TrimPrefix(at.Path, "/"),
 		Publication: publication.Config{Name: "bench", Operations: publication.Operations{publication.OperationInsert},
@@ -81,13 +81,16 @@ func run() error {
 	return errors.New("the connector ended")
 }
 
+// A record is what goes to Kafka.
+type record struct{ key, value []byte }
+
 // A producer collects records for its partitions. It is safe for concurrent use.
 type producer struct {
 	client *kafka.Client
 	topic  string
 
 	mu      sync.Mutex
-	records map[int][]kafka.Record
+	records map[int][]record
 	count   int
 	ack     func() error
 }
@@ -106,7 +109,7 @@ func (p *producer) take(l *replication.ListenerContext) {
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(key)) // it never fails
 		n := int(h.Sum32() % partitions)
-		p.records[n] = append(p.records[n], kafka.Record{Key: kafka.NewBytes([]byte(key)), Value: kafka.NewBytes(payload)})
+		p.records[n] = append(p.records[n], record{[]byte(key), payload})
 		p.count++
 	}
 	p.ack = l.Ack
@@ -133,8 +136,12 @@ func (p *producer) flush() {
 	for n, records := range p.records {
 		producing.Go(func() {
 			for {
+				again := make([]kafka.Record, len(records)) // an attempt reads them to the end
+				for i, r := range records {
+					again[i] = kafka.Record{Key: kafka.NewBytes(r.key), Value: kafka.NewBytes(r.value)}
+				}
 				answer, err := p.client.Produce(context.Background(), &kafka.ProduceRequest{Topic: p.topic, Partition: n, RequiredAcks: kafka.RequireAll,
-					Records: kafka.NewRecordReader(records...)})
+					Records: kafka.NewRecordReader(again...)})
 				if err == nil {
 					err = answer.Error
 				}

@@ -181,7 +181,14 @@ func (c *checker) indexes(ctx context.Context, t *catalog.Table) error {
 			t, t.Columns.ID)
 	case rows[0][0] != "0":
 		c.Add(check.Warning, "ALTER TABLE "+quote.Table(&t.Table)+" ADD UNIQUE KEY ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
-		shared, err := c.conn.Texts(ctx, fmt.Sprintf("SELECT 1 FROM (SELECT %[1]s AS id FROM %[2]s WHERE %[1]s IS NOT NULL LIMIT %[3]d) r GROUP BY id HAVING COUNT(*) > 1 LIMIT 1",
+	}
+	unique, err := c.conn.Texts(ctx, "SELECT COUNT(*) FROM (SELECT MAX(column_name) AS alone FROM information_schema.statistics WHERE table_schema = "+quote.Text(t.Schema)+
+		" AND table_name = "+quote.Text(t.Name)+" AND non_unique = 0 GROUP BY index_name HAVING COUNT(*) = 1) u WHERE alone = "+quote.Text(t.Columns.ID))
+	if err != nil {
+		return err
+	}
+	if unique[0][0] == "0" {
+		shared, err := c.conn.Texts(ctx, fmt.Sprintf("SELECT 1 FROM (SELECT CAST(%[1]s AS BINARY) AS id FROM %[2]s WHERE %[1]s IS NOT NULL LIMIT %[3]d) r GROUP BY id HAVING COUNT(*) > 1 LIMIT 1",
 			id, quote.Table(&t.Table), check.SharedLimit))
 		if err == nil && len(shared) > 0 { // a right that lacks is told elsewhere
 			c.Note(check.SharedIDs(&t.Table))

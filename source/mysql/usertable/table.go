@@ -224,5 +224,5 @@ func (t *Table) Pending() string {
 	case c.DeliveredAt != "":
 		return "t." + quote.Ident(c.DeliveredAt) + " IS NULL" + t.open()
 	}
-	return "TRUE" + t.ours()
+	return "TRUE" + t.open()
 }

@@ -56,7 +56,7 @@ func (t *Table) settable(ctx context.Context, conn *pgx.Conn) error {
 			return &store.UnsupportedError{What: fmt.Sprintf("column %s of table %s cannot be NULL, but %s is null", v.Column, t, key), Fix: "give another value"}
 		case v.Null || v.Now && strings.HasPrefix(columnType, "timestamp"):
 			continue
-		case v.Now && columnType != "date":
+		case v.Now && t.Bases[v.Column] != "date" && !strings.HasPrefix(t.Bases[v.Column], "timestamp"):
 			return &store.UnsupportedError{What: fmt.Sprintf("column %s of table %s, of type %s, is not a time, but %s is now", v.Column, t, columnType, key), Fix: "name a column of type timestamptz, or give a value"}
 		}
 		_, err := conn.Exec(ctx, "SELECT "+t.setValue(v))

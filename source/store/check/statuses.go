@@ -61,7 +61,7 @@ func Undelivered(t *outbox.Table, counts []StatusCount, started, parked bool) *F
 	slices.Sort(left)
 	what := fmt.Sprintf("table %s has rows with a status that tailbox does not deliver: %s", t, strings.Join(left, ", "))
 	if len(waiting) > 0 {
-		what += "; it delivers these: " + strings.Join(waiting, ", ")
+		what += "; others: " + strings.Join(waiting, ", ")
 	}
 	if total >= Limit {
 		what += fmt.Sprintf("; only %d rows were counted", total)
