@@ -129,6 +129,9 @@ func openTable(ctx context.Context, c *server.Config, s *server.Conn) (*Table, e
 		return nil, err
 	}
 	if len(fatal) > 0 {
+		if _, err := catalog.Describe(ctx, s, &c.Tables[0]); err != nil { // it may have been renamed between two look-ups
+			return nil, err
+		}
 		return nil, fmt.Errorf("poll: %s: %s: %w", fatal[0].What, fatal[0].Fix, source.ErrStop)
 	}
 	rows, err := catalog.NewReader(info, c.MaxMessage)
