@@ -13,7 +13,7 @@ func (c *chooser) settle() {
 	status, at := c.by["status"], c.by["delivered_at"]
 	flag := c.find(strings.Fields(flagNames), []report.Class{report.Bool}, nil)
 	number := c.find(strings.Fields(flagNames), []report.Class{report.Number, report.Bool}, func(f *report.Column) bool { return isBit(f) && (f.Class == report.Number || c.t.Quote == "`") })
-	telltale := c.telltale()
+	telltale, mark := c.telltale(), c.unusedMark()
 	switch {
 	case status != nil:
 		c.words(status)
@@ -39,8 +39,7 @@ func (c *chooser) settle() {
 		c.rest("on_delivered", `"`+Unknown+`"`, "see the questions")
 		c.question("%s, of type %s, seems to tell what is delivered, but tailbox cannot use it. Write on_delivered: delete if a row may go once it is delivered; or keep, with a feedback statement that sets %s.",
 			telltale.Name, telltale.Type, telltale.Name)
-	case c.unusedMark() != nil:
-		mark := c.unusedMark()
+	case mark != nil:
 		c.rest("on_delivered", `"`+Unknown+`"`, "see the questions")
 		c.question("Does %s, of type %s, tell which rows were delivered? If so, name it as status or delivered_at. If no column tells, write on_delivered: delete if a row may go once it is delivered, or keep.",
 			mark.Name, mark.Type)
@@ -81,7 +80,7 @@ func (c *chooser) askFlags() {
 	for i := range c.t.Columns {
 		if column := &c.t.Columns[i]; !c.used[column.Name] && isFlag(column) {
 			what := "Then let the program before finish or delete such rows."
-			if c.by["status"] == nil && !slices.ContainsFunc(c.Set, func(s Setting) bool { return s.Key == "dead" }) && !slices.ContainsFunc(c.Columns, func(s Setting) bool { return s.Key == "status" }) {
+			if !slices.ContainsFunc(c.Set, func(s Setting) bool { return s.Key == "dead" }) && !slices.ContainsFunc(c.Columns, func(s Setting) bool { return s.Key == "status" }) {
 				what = "Then write that value under set.dead."
 			}
 			c.question("tailbox does not look at %s, so rows count as pending whatever it says. Does a value of it mean that a row must not be delivered? %s", column.Name, what)

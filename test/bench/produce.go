@@ -60,9 +60,7 @@ func (ps *producers) add(insert []byte) error {
 	row := make([]byte, len(key)+len(value)) // the reader's buffer is reused
 	copy(row, key)
 	copy(row[len(key):], value)
-	h := fnv.New32a()
-	_, _ = h.Write(key) // it never fails
-	p := ps.all[h.Sum32()%partitions]
+	p := ps.all[partitionOf(key)]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.queue) >= maxQueued && p.err == nil {
@@ -73,6 +71,13 @@ func (ps *producers) add(insert []byte) error {
 		p.changed.Broadcast()
 	}
 	return p.err
+}
+
+// partitionOf is the partition of a key.
+func partitionOf(key []byte) int {
+	h := fnv.New32a()
+	_, _ = h.Write(key) // it never fails
+	return int(h.Sum32() % partitions)
 }
 
 // flush waits until everything is written.

@@ -85,7 +85,7 @@ func debeziumContender(ctx context.Context, db *base, to destination) (_ *conten
 	if err := os.WriteFile(filepath.Join(dir, "config", "application.properties"), []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	if err := db.exec(ctx, "CREATE PUBLICATION bench FOR TABLE outbox WITH (publish = 'insert')"); err != nil {
+	if err := db.publish(ctx); err != nil {
 		return nil, err
 	}
 	runner, err := filepath.Glob(filepath.Join(home, "debezium-server-*runner.jar"))
@@ -103,11 +103,12 @@ func debeziumContender(ctx context.Context, db *base, to destination) (_ *conten
 	}
 	defer func() { _ = p.stop() }()
 	deadline := time.After(2 * time.Minute)
+	const first = "INSERT INTO outbox (aggregatetype, aggregateid, type, payload) VALUES ('first', '0', 'First', '{}')"
 	const active = "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1 AND active)"
 	if err := db.poll(ctx, p, deadline, active, slot); err != nil {
 		return nil, fmt.Errorf("start Debezium Server: %w: %s", err, lastLine(c.log))
 	}
-	if err := db.exec(ctx, "INSERT INTO outbox (aggregatetype, aggregateid, type, payload) VALUES ('first', '0', 'First', '{}')"); err != nil {
+	if err := db.exec(ctx, first); err != nil {
 		return nil, err
 	}
 	var end string
@@ -128,7 +129,7 @@ func debeziumContender(ctx context.Context, db *base, to destination) (_ *conten
 			return nil, fmt.Errorf("let Debezium Server send a row: %w: %s", err, lastLine(c.log))
 		default:
 		}
-		if err := db.exec(ctx, "INSERT INTO outbox (aggregatetype, aggregateid, type, payload) VALUES ('first', '0', 'First', '{}')"); err != nil {
+		if err := db.exec(ctx, first); err != nil {
 			return nil, err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"hash/fnv"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -102,9 +101,7 @@ func pollOnce(ctx context.Context, conn *pgx.Conn, client *kafka.Client, topic s
 	var key, payload []byte
 	_, err = pgx.ForEachRow(rows, []any{&seq, &key, &payload}, func() error {
 		seqs = append(seqs, seq)
-		h := fnv.New32a()
-		_, _ = h.Write(key) // it never fails
-		p := int(h.Sum32() % partitions)
+		p := partitionOf(key)
 		records[p] = append(records[p], kafka.Record{Key: kafka.NewBytes(append([]byte(nil), key...)), Value: kafka.NewBytes(append([]byte(nil), payload...))})
 		return nil
 	})

@@ -89,23 +89,18 @@ func (f *rivalFigures) note(t *table, name string) {
 
 // against notes how often better than another.
 func (f *rivalFigures) against(t *table, name string, o *rivalFigures) {
-	times := func(mine, others []float64) string {
-		var ratios []float64
-		for i := range min(len(mine), len(others)) {
-			ratios = append(ratios, mine[i]/others[i])
-		}
-		return spreadOf(ratios, "%.2f")
-	}
+	times := func(mine, others []float64) string { return spreadOf(ratios(mine, others), "%.2f") }
 	t.note(name+" in terms of Debezium Server", fmt.Sprintf("rate %s, processor a message %s, memory %s; steady: p50 %s, p99 %s, processor %s", times(f.rate, o.rate),
-		spreadOf(inverse(o.drainMicros, f.drainMicros), "1/%.1f"), spreadOf(inverse(o.megabytes, f.megabytes), "1/%.1f"), times(f.p50, o.p50), times(f.p99, o.p99),
+		spreadOf(ratios(o.drainMicros, f.drainMicros), "1/%.1f"), spreadOf(ratios(o.megabytes, f.megabytes), "1/%.1f"), times(f.p50, o.p50), times(f.p99, o.p99),
 		times(f.steadyMicros, o.steadyMicros)), true, "")
 }
 
-func inverse(others, mine []float64) (ratios []float64) {
-	for i := range min(len(mine), len(others)) {
-		ratios = append(ratios, others[i]/mine[i])
+// ratios are those of the figures of two, round by round.
+func ratios(of, to []float64) (all []float64) {
+	for i := range min(len(of), len(to)) {
+		all = append(all, of[i]/to[i])
 	}
-	return ratios
+	return all
 }
 
 // contend is one run of a rival on a database of its own.
@@ -204,6 +199,11 @@ func (b *bench) outbox(ctx context.Context) (*base, error) {
 		aggregateid varchar(255) NOT NULL, type varchar(255), payload jsonb)`)
 }
 
+// publish makes the publication of the outbox. tailbox makes its own.
+func (db *base) publish(ctx context.Context) error {
+	return db.exec(ctx, "CREATE PUBLICATION bench FOR TABLE outbox WITH (publish = 'insert')")
+}
+
 func tailboxContender(overTCP bool) func(context.Context, *base, destination) (*contender, error) {
 	return func(ctx context.Context, db *base, to destination) (*contender, error) {
 		sink := db.kafkaSink("")
@@ -226,7 +226,7 @@ func pqcdcContender(ctx context.Context, db *base, to destination) (*contender, 
 	}
 	db.count++
 	slot := fmt.Sprintf("pqcdc_%d", db.count)
-	if err := db.exec(ctx, "CREATE PUBLICATION bench FOR TABLE outbox WITH (publish = 'insert')"); err != nil {
+	if err := db.publish(ctx); err != nil {
 		return nil, err
 	}
 	if err := db.exec(ctx, "SELECT pg_create_logical_replication_slot($1, 'pgoutput')", slot); err != nil {

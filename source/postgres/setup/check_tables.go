@@ -160,8 +160,8 @@ func (c *checker) statuses(ctx context.Context, t *catalog.Table) error {
 		if err == nil {
 			counts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[check.StatusCount])
 		}
-		if state := pgerr.State(err); state == "42501" || state == "57014" || state == pgerr.LockNotAvailable {
-			return nil, nil // a right was found missing already, or it takes too long
+		if cannotLook(err) {
+			return nil, nil
 		}
 		return counts, err
 	}, func(ctx context.Context) (parked bool, err error) {
@@ -243,8 +243,8 @@ func (c *checker) sharedIDs(ctx context.Context, t *catalog.Table) error {
 	var shared bool
 	err := c.conn.QueryRow(ctx, fmt.Sprintf("SELECT EXISTS (SELECT FROM (SELECT %[1]s::text AS id FROM %[2]s WHERE %[1]s IS NOT NULL LIMIT %[3]d) r GROUP BY id HAVING count(*) > 1)",
 		sqltext.Ident(t.Columns.ID), sqltext.Table(&t.Table), check.SharedLimit)).Scan(&shared)
-	if state := pgerr.State(err); state == "42501" || state == "57014" || state == pgerr.LockNotAvailable {
-		return nil // a right was found missing already, or it takes too long
+	if cannotLook(err) {
+		return nil
 	}
 	if err != nil {
 		return err
@@ -253,6 +253,11 @@ func (c *checker) sharedIDs(ctx context.Context, t *catalog.Table) error {
 		c.Note(check.SharedIDs(&t.Table))
 	}
 	return nil
+}
+
+// cannotLook reports whether a look at the rows failed for a reason that says nothing of them: a right was found missing already, or it takes too long.
+func cannotLook(err error) bool {
+	return slices.Contains([]string{"42501", "57014", pgerr.LockNotAvailable}, pgerr.State(err))
 }
 
 // movedRows checks whether marks would move rows of the table to another partition. If the table is polled, that does no harm: the row keeps its
