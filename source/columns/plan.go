@@ -162,27 +162,30 @@ func Configured(t *outbox.Table) []string {
 
 // Pending returns the SQL condition by which a table's own columns say that a row is pending, or "" if they do not say it. With a status
 // column it is a word for pending; or NULL, as in rows from before the column was added, if delivered_at is NULL, too. Without one,
-// delivered_at is NULL. Ref returns a column as the statement names it. The table names no column that is missing (DropMissing).
-func Pending(t *outbox.Table, ref func(name string) string, isPending func(status string) string) string {
-	unstamped := ""
+// delivered_at is NULL. A row that looks dead by a column of the application's own is not pending. Ref returns a column as the statement names it. Equals
+// compares it with a value. The table names no column that is missing (DropMissing).
+func Pending(t *outbox.Table, ref func(name string) string, isPending func(status string) string, equals func(column, value string) string) string {
+	alive := NotDead(t.DeadFlag(), ref, equals)
+	if t.Columns.Status != "" {
+		return "(" + isPending(ref(t.Columns.Status)) + " OR " + Unlabelled(t, ref, equals) + ")" + alive
+	}
 	if t.Columns.DeliveredAt != "" {
-		unstamped = ref(t.Columns.DeliveredAt) + " IS NULL"
+		return ref(t.Columns.DeliveredAt) + " IS NULL" + alive
 	}
-	if t.Columns.Status == "" {
-		return unstamped
-	}
-	status := ref(t.Columns.Status)
-	missing := status + " IS NULL"
-	if unstamped != "" {
-		missing += " AND " + unstamped
-	}
-	return "(" + isPending(status) + " OR " + missing + ")"
+	return ""
 }
 
-// NotDead returns the further condition that a row does not look dead by a column of the application's own; "" if no such column tells. Ref returns a
-// column as the statement names it. Equals compares it with a value.
-func NotDead(t *outbox.Table, ref func(name string) string, equals func(column, value string) string) string {
-	flag := t.DeadFlag()
+// Unlabelled returns the SQL condition by which a row whose status is NULL is pending.
+func Unlabelled(t *outbox.Table, ref func(name string) string, equals func(column, value string) string) string {
+	missing := ref(t.Columns.Status) + " IS NULL"
+	if t.Columns.DeliveredAt != "" {
+		missing += " AND " + ref(t.Columns.DeliveredAt) + " IS NULL"
+	}
+	return missing + NotDead(t.DeadFlagBeside(), ref, equals)
+}
+
+// NotDead returns the further condition that a row has not the value by which it looks dead; "" if there is no such value.
+func NotDead(flag *outbox.SetValue, ref func(name string) string, equals func(column, value string) string) string {
 	switch {
 	case flag == nil:
 		return ""

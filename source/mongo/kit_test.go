@@ -93,8 +93,15 @@ func kitKind(server *servers.MongoServer) sourcetest.Kind {
 			if len(ids) == 0 {
 				return nil
 			}
-			_, err := db.(*kitDatabase).collection(t.Name).UpdateMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}},
+			var values bson.A
+			for _, id := range ids {
+				values = append(values, idValue(t.IDType, id))
+			}
+			done, err := db.(*kitDatabase).collection(t.Name).UpdateMany(ctx, bson.D{{Key: t.Columns.ID, Value: bson.D{{Key: "$in", Value: values}}}},
 				bson.D{{Key: "$set", Value: bson.D{{Key: t.Columns.Status, Value: nil}}}})
+			if err == nil && done.MatchedCount != int64(len(ids)) {
+				err = fmt.Errorf("%d of %d documents were found", done.MatchedCount, len(ids))
+			}
 			return err
 		},
 		Outlast: func(ctx context.Context, db sourcetest.Database) error { return db.(*kitDatabase).giveUpReader(ctx) },

@@ -222,14 +222,19 @@ func testReset(t *testing.T, k Kind) {
 	equal(t, "changed by another look", Obey(r.ctx, r.t, r.st).Changed, 0)
 }
 
-// testNullStatus: a status that is NULL is that of a row from before there was a status. It is pending, unless its delivered_at says otherwise.
+// testNullStatus: a status that is NULL is that of a row from before there was a status. It is pending, unless its delivered_at says otherwise,
+// or the column by which the application tells what it gave up.
 func testNullStatus(t *testing.T, k Kind) {
-	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
+	flagged := table("tailbox", "outbox")
+	flagged.Set = []outbox.SetValue{{State: "dead", Column: flagged.Columns.CorrelationID, Value: "given up"}}
+	r := newRig(t, k, Setup{Tables: []Table{flagged}})
 	r.must(k.NullStatus(r.ctx, r.db, r.tables[0]), "let the status be NULL")
 	r.open()
-	r.insert(rows(1, 4, "g")...)
+	dead := row(5, "g")
+	dead.CorrelationID = "given up"
+	r.insert(append(rows(1, 4, "g"), dead)...)
 	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(r.msg(1, "g"), false), RowOf(r.msg(4, "g"), false)}})
-	r.must(k.NullStatus(r.ctx, r.db, r.tables[0], EventID(1), EventID(2)), "set the status to NULL")
+	r.must(k.NullStatus(r.ctx, r.db, r.tables[0], EventID(1), EventID(2), EventID(5)), "set the status to NULL")
 	snap, sweep := r.judge(false)
 	if !sweep {
 		t.Fatal("there is nothing to sweep")
@@ -240,7 +245,7 @@ func testNullStatus(t *testing.T, k Kind) {
 	slices.Sort(pending)
 	equal(t, "the comparison", pending, []string{EventID(2), EventID(3)})
 	var refs []checkpoint.RowRef
-	for n := 1; n <= 4; n++ {
+	for n := 1; n <= 5; n++ {
 		refs = append(refs, checkpoint.RowRef{Table: r.tables[0].String(), ID: EventID(n)})
 	}
 	fetched, _, err := r.st.Fetch(r.ctx, refs, outbox.Position{Log: 1, Commit: 5}, fetchAll)

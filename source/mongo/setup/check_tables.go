@@ -46,6 +46,9 @@ func (c *checker) outboxCollections(ctx context.Context) error {
 		if err := c.columns(ctx, t); err != nil {
 			return err
 		}
+		if err := c.sharedIDs(ctx, t); err != nil {
+			return err
+		}
 		missing, err := made[i].MissingIndexes(ctx, c.client)
 		if err != nil {
 			return err
@@ -76,6 +79,32 @@ func (c *checker) columns(ctx context.Context, t *outbox.Table) error {
 		c.Add(check.Problem, "correct columns under source.tables", "%v", err)
 	} else if m.Fault != nil {
 		c.Add(check.Warning, "correct columns under source.tables", "a document of %s: %s", t, m.Fault.Reason)
+	}
+	return nil
+}
+
+// sharedIDs looks for documents with one id. No two of a collection have one _id.
+func (c *checker) sharedIDs(ctx context.Context, t *outbox.Table) error {
+	id := t.Columns.ID
+	if id == "_id" {
+		return nil
+	}
+	cur, err := c.client.Database(t.Schema).Collection(t.Name).Aggregate(ctx, bson.A{
+		bson.D{{Key: "$match", Value: bson.D{{Key: id, Value: bson.D{{Key: "$ne", Value: nil}}}}}},
+		bson.D{{Key: "$limit", Value: check.SharedLimit}},
+		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$" + id}, {Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}},
+		bson.D{{Key: "$match", Value: bson.D{{Key: "n", Value: bson.D{{Key: "$gt", Value: 1}}}}}},
+		bson.D{{Key: "$limit", Value: 1}},
+	})
+	if err != nil {
+		return nil // the rights are looked at by themselves
+	}
+	var shared []bson.Raw
+	if err := cur.All(ctx, &shared); err != nil {
+		return fmt.Errorf("look for shared ids in collection %s: %w", t, err)
+	}
+	if len(shared) > 0 {
+		c.Note(check.SharedIDs(t))
 	}
 	return nil
 }

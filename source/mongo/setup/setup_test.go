@@ -48,6 +48,27 @@ warning: collection shop.named has no index on idempotency_key`)
 	mongotest.Equal(t, "mended", r.Findings(Check(r.Ctx, r.Config)), "")
 }
 
+// TestSharedIDs: documents with one id would be one message, and settled together.
+func TestSharedIDs(t *testing.T) {
+	t.Parallel()
+	named := mongotest.Table("debezium")
+	named.Columns.ID, named.OnDelivered = "event", outbox.Delete
+	r := newRig(t, servers.SharedMongo(t), named)
+	r.Config.Start = "now"
+	r.Must(r.Client.Database(r.Config.Schema).Collection(named.Name).Indexes().DropAll(r.Ctx))
+	shares := func() bool {
+		return strings.Contains(r.Findings(Check(r.Ctx, r.Config)), "have the same event")
+	}
+	for _, id := range []any{"a", "b", nil, nil} {
+		_, err := r.Collection(0).InsertOne(r.Ctx, bson.D{{Key: "event", Value: id}})
+		r.Must(err)
+	}
+	mongotest.Equal(t, "each has its own", shares(), false)
+	_, err := r.Collection(0).InsertOne(r.Ctx, bson.D{{Key: "event", Value: "a"}})
+	r.Must(err)
+	mongotest.Equal(t, "two have one", shares(), true)
+}
+
 // Check sees what would stop or hold up the relay.
 func TestCheck(t *testing.T) {
 	t.Parallel()

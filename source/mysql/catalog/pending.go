@@ -14,18 +14,28 @@ import (
 func (t *Table) PendingCondition(alias string) string {
 	own := t.Table
 	columns.DropMissing(&own, func(name string) bool { _, ok := t.Column(name); return ok })
-	pending := columns.Pending(&own, func(name string) string { return alias + "." + quote.Ident(name) }, func(status string) string { return columns.IsPending(&own, status, quote.Text) })
+	pending := columns.Pending(&own, reference(alias), func(status string) string { return columns.IsPending(&own, status, quote.Text) }, equals)
 	if pending == "" {
 		return ""
 	}
-	return pending + NotDead(&own, alias) + Ours(&own, alias)
+	return pending + Ours(&own, alias)
 }
 
-// NotDead is the further condition that a row does not look dead by columns of the application's own; "" if that is no question.
+// NotDead is the further condition that a row does not look dead by a column of the application's own; "" if no such column tells.
 func NotDead(t *outbox.Table, alias string) string {
-	return columns.NotDead(t, func(name string) string { return alias + "." + quote.Ident(name) },
-		func(column, value string) string { return column + " = " + SetValue(value) })
+	return columns.NotDead(t.DeadFlag(), reference(alias), equals)
 }
+
+// Unlabelled is the condition by which a row whose status is NULL is pending.
+func Unlabelled(t *outbox.Table, alias string) string {
+	return columns.Unlabelled(t, reference(alias), equals)
+}
+
+func reference(alias string) func(name string) string {
+	return func(name string) string { return alias + "." + quote.Ident(name) }
+}
+
+func equals(column, value string) string { return column + " = " + SetValue(value) }
 
 // SetValue is the SQL of a value that the configuration gives a column: true and false are 1 and 0.
 func SetValue(value string) string {

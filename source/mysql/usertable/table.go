@@ -208,19 +208,14 @@ func (t *Table) col(name string) string {
 }
 
 // Pending is the condition by which a row of alias t waits for its first delivery; "TRUE" if no column tells. A status
-// that is NULL counts, unless delivered_at is set.
+// that is NULL counts, unless another column shows that the row is delivered or dead.
 func (t *Table) Pending() string {
 	c := &t.Columns
 	switch {
 	case c.Status != "" && t.Column(c.Status).required:
 		return columns.IsPending(&t.Table, "t."+quote.Ident(c.Status), quote.Text) + t.open()
 	case c.Status != "":
-		ref := "t." + quote.Ident(c.Status)
-		null := ref + " IS NULL"
-		if delivered := t.col(c.DeliveredAt); delivered != "" {
-			null += " AND t." + delivered + " IS NULL"
-		}
-		return "(" + columns.IsPending(&t.Table, ref, quote.Text) + " OR " + null + ")" + t.open()
+		return "(" + columns.IsPending(&t.Table, "t."+quote.Ident(c.Status), quote.Text) + " OR " + catalog.Unlabelled(&t.Table, "t") + ")" + t.open()
 	case c.DeliveredAt != "":
 		return "t." + quote.Ident(c.DeliveredAt) + " IS NULL" + t.open()
 	}

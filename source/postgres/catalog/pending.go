@@ -12,19 +12,29 @@ import (
 func (t *Table) Pending(alias string) string {
 	own := t.Table
 	columns.DropMissing(&own, func(name string) bool { _, ok := t.Column(name); return ok })
-	pending := columns.Pending(&own, func(name string) string { return alias + "." + sqltext.Ident(name) }, func(status string) string { return isPending(&own, status) })
+	pending := columns.Pending(&own, reference(alias+"."), func(status string) string { return isPending(&own, status) }, equals)
 	if pending == "" {
 		return ""
 	}
-	return pending + NotDead(&own, alias+".") + Ours(&own, alias+".")
+	return pending + Ours(&own, alias+".")
 }
 
-// NotDead returns the further condition that a row does not look dead by columns of the application's own; "" if that is no question. prefix
+// NotDead returns the further condition that a row does not look dead by a column of the application's own; "" if no such column tells. prefix
 // qualifies its columns.
 func NotDead(t *outbox.Table, prefix string) string {
-	return columns.NotDead(t, func(name string) string { return prefix + sqltext.Ident(name) },
-		func(column, value string) string { return column + sqltext.Equals + sqltext.Literal(value) })
+	return columns.NotDead(t.DeadFlag(), reference(prefix), equals)
 }
+
+// Unlabelled returns the condition by which a row whose status is NULL is pending.
+func Unlabelled(t *outbox.Table, prefix string) string {
+	return columns.Unlabelled(t, reference(prefix), equals)
+}
+
+func reference(prefix string) func(name string) string {
+	return func(name string) string { return prefix + sqltext.Ident(name) }
+}
+
+func equals(column, value string) string { return column + sqltext.Equals + sqltext.Literal(value) }
 
 // Ours returns the further condition that a row is this pipeline's; "" if all are. prefix qualifies its columns. A tenant that is NULL is written "".
 func Ours(t *outbox.Table, prefix string) string {

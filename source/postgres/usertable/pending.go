@@ -73,15 +73,12 @@ SELECT id, missing, reset, n FROM (
 ) r WHERE missing OR reset OR last ORDER BY rank`
 }
 
-// Pending is the condition by which a row waits for its first delivery. A status that is NULL counts, unless delivered_at is set.
+// Pending is the condition by which a row waits for its first delivery. A status that is NULL counts, unless another
+// column shows that the row is delivered or dead.
 func (t *Table) Pending(prefix string) string {
 	cond := catalog.Pending(&t.Table, prefix)
 	if t.Columns.Status != "" && !t.required[t.Columns.Status] {
-		null := prefix + sqltext.Ident(t.Columns.Status) + " IS NULL"
-		if delivered := t.col(t.Columns.DeliveredAt); delivered != "" {
-			null += " AND " + prefix + delivered + " IS NULL"
-		}
-		cond = "(" + cond + " OR " + null + ")"
+		cond = "(" + cond + " OR " + catalog.Unlabelled(&t.Table, prefix) + ")"
 	}
 	return cond + catalog.NotDead(&t.Table, prefix) + t.ours(prefix)
 }
