@@ -304,8 +304,8 @@ func (c *chooser) ask() {
 		c.question("In tailbox a higher priority goes first among retries. If that is so in %s, write priority: %s.", found.Name, quoted(found.Name))
 	}
 	for _, name := range []string{"headers", "metadata", "properties"} {
-		if found := c.find([]string{name}, []report.Class{report.Binary, report.Text}, nil); found != nil && c.by["headers"] == nil {
-			c.question("%s seems to hold headers, but is %s. tailbox reads a JSON object in a column of JSON or text; it leaves this column out.", found.Name, found.Type)
+		if found := c.find([]string{name}, []report.Class{report.Binary, report.Text, report.JSON}, nil); found != nil && c.by["headers"] == nil {
+			c.question("%s (%s) seems to hold headers. tailbox reads them from a JSON object, and found none in it: it leaves this column out, so messages go without these headers.", found.Name, found.Type)
 		}
 	}
 	c.question("Stop the program that delivered these messages before, and whatever cleans the table for it, before tailbox run.")
