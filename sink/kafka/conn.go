@@ -208,20 +208,48 @@ func (c *conn) readOne() (err error) {
 	case binary.BigEndian.Uint32(header[4:]) != uint32(waiting.correlation):
 		return fmt.Errorf("the broker answers request %d instead of %d", binary.BigEndian.Uint32(header[4:]), waiting.correlation)
 	}
-	// A copy that grows with what arrives: what is announced need not come.
-	var frame bytes.Buffer
-	if _, err := io.CopyN(&frame, c.reader, 4+int64(binary.BigEndian.Uint32(header))); err != nil {
+	frame, err := c.frame(4 + int(binary.BigEndian.Uint32(header)))
+	if err != nil {
 		return fmt.Errorf("read answer: %w", unexpected(err))
 	}
-	if err := checkAnswer(waiting.key, waiting.version, frame.Bytes()[8:]); err != nil {
-		return fmt.Errorf("the peer does not speak Kafka's protocol: %w", err)
-	}
-	_, message, err := protocol.ReadResponse(&frame, waiting.key, waiting.version)
+	message, err := decode(waiting, frame)
 	if err != nil {
-		return fmt.Errorf("read answer: %w", err)
+		return err
 	}
 	waiting.answer <- message
 	return nil
+}
+
+// frame reads so many bytes, which are valid until the next read.
+func (c *conn) frame(size int) ([]byte, error) {
+	if size <= c.reader.Size() {
+		frame, err := c.reader.Peek(size)
+		if err == nil {
+			_, err = c.reader.Discard(size)
+		}
+		return frame, err
+	}
+	// A copy that grows with what arrives: what is announced need not come.
+	var frame bytes.Buffer
+	_, err := io.CopyN(&frame, c.reader, int64(size))
+	return frame.Bytes(), err
+}
+
+// decode reads an answer, with its length and correlation.
+func decode(of *call, frame []byte) (message protocol.Message, err error) {
+	if of.key == protocol.Produce {
+		if message, err = readAppended(of.version, frame[8:]); err != nil {
+			return nil, fmt.Errorf("read answer: %w", err)
+		}
+		return message, nil
+	}
+	if err := checkAnswer(of.key, of.version, frame[8:]); err != nil {
+		return nil, fmt.Errorf("the peer does not speak Kafka's protocol: %w", err)
+	}
+	if _, message, err = protocol.ReadResponse(bytes.NewReader(frame), of.key, of.version); err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	return message, nil
 }
 
 // unexpected is the end of a connection within an answer.

@@ -12,7 +12,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol/apiversions"
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 	"github.com/segmentio/kafka-go/protocol/metadata"
-	produceapi "github.com/segmentio/kafka-go/protocol/produce"
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 )
@@ -39,8 +38,6 @@ func answerType(key protocol.ApiKey) reflect.Type {
 		return reflect.TypeFor[apiversions.Response]()
 	case protocol.Metadata:
 		return reflect.TypeFor[metadata.Response]()
-	case protocol.Produce:
-		return reflect.TypeFor[produceapi.Response]()
 	case protocol.DescribeConfigs:
 		return reflect.TypeFor[describeconfigs.Response]()
 	case protocol.SaslHandshake:
@@ -99,6 +96,27 @@ func (w *walk) int32() int {
 	return 0
 }
 
+func (w *walk) int64() int64 {
+	if b := w.take(8); b != nil {
+		return int64(binary.BigEndian.Uint64(b))
+	}
+	return 0
+}
+
+func (w *walk) text() string { return string(w.take(max(w.int16(), 0))) }
+
+// count passes the length of a list.
+func (w *walk) count() int {
+	n := max(w.int32(), 0)
+	if n > len(w.rest) { // each element has a byte at least
+		w.err = errors.Join(w.err, errShort)
+	}
+	if w.err != nil {
+		return 0
+	}
+	return n
+}
+
 // value passes one value of a type. All versions that the relay speaks are without compact lengths and tags.
 func (w *walk) value(typ reflect.Type) {
 	switch typ.Kind() {
@@ -107,15 +125,11 @@ func (w *walk) value(typ reflect.Type) {
 	case reflect.String:
 		w.take(max(w.int16(), 0))
 	case reflect.Slice:
-		n := max(w.int32(), 0)
 		if typ.Elem().Kind() == reflect.Uint8 {
-			w.take(n)
+			w.take(max(w.int32(), 0))
 			return
 		}
-		if n > len(w.rest) { // each element has a byte at least
-			w.err = errors.Join(w.err, errShort)
-		}
-		for range n {
+		for range w.count() {
 			if w.err != nil {
 				return
 			}

@@ -47,7 +47,7 @@ func TestAnswersAreWalked(t *testing.T) {
 		first   int16
 		last    int16
 	}{
-		{new(apiversions.Response), 0, 2}, {new(metadata.Response), 0, 8}, {new(produceapi.Response), 0, 8},
+		{new(apiversions.Response), 0, 2}, {new(metadata.Response), 0, 8},
 		{new(describeconfigs.Response), 0, 3}, {new(saslhandshake.Response), 0, 1}, {new(saslauthenticate.Response), 0, 1},
 	} {
 		filled(reflect.ValueOf(kind.message).Elem())
@@ -78,6 +78,54 @@ func TestAnswersAreWalked(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestAppended compares with the library's reader what is made of answers to produce requests, and of such with a lie in them.
+func TestAppended(t *testing.T) {
+	t.Parallel()
+	if highest := protocol.Produce.SelectVersion(0, 100); highest != 8 {
+		t.Errorf("the library speaks version %d: read it too", highest)
+	}
+	for version := int16(minVersion); version <= 8; version++ {
+		response := &produceapi.Response{Topics: []produceapi.ResponseTopic{{Topic: "orders", Partitions: []produceapi.ResponsePartition{{Partition: 7, ErrorCode: 87, BaseOffset: 1 << 40,
+			LogAppendTime: 5, LogStartOffset: 6, RecordErrors: []produceapi.ResponseError{{BatchIndex: 1, BatchIndexErrorMessage: "bad"}, {BatchIndex: 4}}, ErrorMessage: "some are bad"}}}}, ThrottleTimeMs: 9}
+		var frame bytes.Buffer
+		if err := protocol.WriteResponse(&frame, version, 1, response); err != nil {
+			t.Fatal(err)
+		}
+		body := frame.Bytes()[8:]
+		want := &appended{code: 87, offset: 1 << 40}
+		if version == 8 {
+			want.message, want.refused = "some are bad", []refusal{{1, "bad"}, {4, ""}}
+		}
+		if got, err := readAppended(version, body); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("version %d: %+v, %v", version, got, err)
+		}
+		for n := range len(body) - 4 { // the time to throttle is not read
+			if got, err := readAppended(version, body[:n]); err == nil {
+				t.Errorf("version %d, cut at %d: %+v", version, n, got)
+			}
+		}
+		for _, other := range []*produceapi.Response{{}, {Topics: response.Topics[:0]}, {Topics: []produceapi.ResponseTopic{{Topic: "orders"}}}, {Topics: append(response.Topics, response.Topics[0])}} {
+			frame.Reset()
+			if err := protocol.WriteResponse(&frame, version, 1, other); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := readAppended(version, frame.Bytes()[8:]); err == nil {
+				t.Errorf("version %d, not one partition: %+v", version, got)
+			}
+		}
+	}
+}
+
+// FuzzAppended: whatever a peer answers, reading it ends, with no more than is there.
+func FuzzAppended(f *testing.F) {
+	f.Add(int16(8), []byte("\x00\x00\x00\x01\x00\x01t\x7f\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, version int16, body []byte) {
+		if a, err := readAppended(version, body); err == nil && len(a.refused) > len(body) {
+			t.Errorf("%d refusals of %d bytes", len(a.refused), len(body))
+		}
+	})
 }
 
 // FuzzAnswer: whatever a peer answers, the library gets no more to decode than is there.

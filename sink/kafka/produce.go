@@ -13,7 +13,6 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
-	produceapi "github.com/segmentio/kafka-go/protocol/produce"
 
 	"github.com/tailbox/tailbox/sink"
 )
@@ -38,16 +37,12 @@ func (s *Sink) produce(ctx context.Context, t *topic, to sink.Destination, p *pr
 	if err != nil {
 		return nil, s.unreached(ctx, t, to, address, err)
 	}
-	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
-		return nil, whole(count)(sink.Rejected(fmt.Errorf("produce to broker %s (possible duplicate): the answer names no partition", address)))
-	}
-	part := &answer.Topics[0].Partitions[0]
-	if part.ErrorCode == 0 {
+	if answer.code == 0 {
 		s.outages.over(to)
-		receipts(ds, to.Partition, part.BaseOffset)
+		receipts(ds, to.Partition, answer.offset)
 		return nil, nil
 	}
-	return s.refused(ctx, t, to, p, count, part)
+	return s.refused(ctx, t, to, p, count, answer)
 }
 
 // receipts notes where messages were appended.
@@ -69,7 +64,7 @@ func whole(count int) func(error) error {
 
 // request sends the request to one broker. An idle connection that turns out to be dead before the request was written
 // says nothing about the broker: then another one is tried. Its errors have a class.
-func (s *Sink) request(ctx context.Context, address string, p *produce, whole func(error) error) (*produceapi.Response, error) {
+func (s *Sink) request(ctx context.Context, address string, p *produce, whole func(error) error) (*appended, error) {
 	for {
 		c, err := s.cluster.get(ctx, address)
 		if err != nil {
@@ -83,7 +78,7 @@ func (s *Sink) request(ctx context.Context, address string, p *produce, whole fu
 }
 
 // exchange sends the request over c and gives c back. Its errors have a class.
-func (s *Sink) exchange(ctx context.Context, c *conn, p *produce, whole func(error) error) (*produceapi.Response, error) {
+func (s *Sink) exchange(ctx context.Context, c *conn, p *produce, whole func(error) error) (*appended, error) {
 	version, err := c.version(protocol.Produce)
 	if err == nil && version < minVersion {
 		err = sink.Misconfigured(fmt.Errorf("broker %s is too old: use Kafka 1.0 or later", c.address))
@@ -101,7 +96,7 @@ func (s *Sink) exchange(ctx context.Context, c *conn, p *produce, whole func(err
 	switch {
 	case err == nil:
 		s.cluster.put(c)
-		return answer.(*produceapi.Response), nil
+		return answer.(*appended), nil
 	case sent && errors.Is(err, errTimeout):
 		return nil, whole(sink.Unavailable(fmt.Errorf("produce to broker %s: no answer within %v (possible duplicate: the batch may have been appended)",
 			c.address, s.cfg.Timeout)))
@@ -155,16 +150,16 @@ func (s *Sink) moved(ctx context.Context, t *topic, to sink.Destination, cause e
 }
 
 // refused classifies a broker's refusal.
-func (s *Sink) refused(ctx context.Context, t *topic, to sink.Destination, p *produce, count int, part *produceapi.ResponsePartition) (map[int]error, error) {
-	code := kafkago.Error(part.ErrorCode)
-	err := fmt.Errorf("produce to partition %d of topic %s: %w", to.Partition, to.Name, kafkaError(part.ErrorCode, part.ErrorMessage))
+func (s *Sink) refused(ctx context.Context, t *topic, to sink.Destination, p *produce, count int, answer *appended) (map[int]error, error) {
+	code := kafkago.Error(answer.code)
+	err := fmt.Errorf("produce to partition %d of topic %s: %w", to.Partition, to.Name, kafkaError(answer.code, answer.message))
 	switch judge(code) {
 	case poison:
 		permanent := sink.Permanent(err)
-		refused := make(map[int]error, len(part.RecordErrors))
-		for _, r := range part.RecordErrors {
-			if i := int(r.BatchIndex); i >= 0 && i < count {
-				refused[i] = sink.Permanent(fmt.Errorf("%w: %s", err, sink.OneLine(r.BatchIndexErrorMessage)))
+		refused := make(map[int]error, len(answer.refused))
+		for _, r := range answer.refused {
+			if i := int(r.index); i >= 0 && i < count {
+				refused[i] = sink.Permanent(fmt.Errorf("%w: %s", err, sink.OneLine(r.text)))
 			}
 		}
 		if len(refused) == 0 {
