@@ -113,7 +113,7 @@ func (s *Sink) headers(d *sink.Delivery, contentType string) (nethttp.Header, er
 	}
 	key := m.IdempotencyKey
 	if key == "" {
-		key = m.ID
+		key = sink.UniqueID(d)
 	}
 	for n, list := range [2][]outbox.Header{d.Headers, m.Headers} {
 		for i := range list {

@@ -6,7 +6,7 @@
 //     a string, other bytes as {"base64":…}, and a NULL as null. The headers tailbox-ids and tailbox-positions list the
 //     messages' ids and positions, separated by commas, and tailbox-source names the pipeline.
 //   - single: the body is the payload untouched. The headers are id, the router's placements, the application's own, the
-//     five tailbox-*, and Idempotency-Key: the message's own idempotency key, else its id, as a structured-field string.
+//     five tailbox-*, and Idempotency-Key: the message's own idempotency key, else sink.UniqueID, as a structured-field string.
 //     The content type is the message's, else application/json or application/octet-stream by the look of the payload.
 //   - cloudevents: one CloudEvent in structured mode, with the headers of single.
 //   - cloudevents-batch: a JSON array of CloudEvents.

@@ -40,7 +40,7 @@ func request(t *testing.T, cfg http.Config, ds ...*sink.Delivery) (received, []e
 func message() *sink.Delivery {
 	return &sink.Delivery{
 		Message: &outbox.Message{
-			ID: "7", Type: "OrderPlaced", Group: "customer 1", Position: outbox.Position{Log: 1, Commit: 2, N: 3},
+			ID: "7", Table: "public.outbox", Type: "OrderPlaced", Group: "customer 1", Position: outbox.Position{Log: 1, Commit: 2, N: 3},
 			CommitTime: time.Date(2026, 1, 2, 3, 4, 5, 600e6, time.UTC),
 			Headers:    []outbox.Header{{Name: "trace-id", Value: []byte("abc")}},
 		},
@@ -59,7 +59,7 @@ func TestSingle(t *testing.T) {
 	want := nethttp.Header{
 		"Id": {"7"}, "Eventtype": {"Placed"}, "Trace-Id": {"abc"}, "Content-Type": {"application/json"},
 		"Tailbox-Type": {"OrderPlaced"}, "Tailbox-Group": {"customer 1"}, "Tailbox-Source": {"shop"}, "Tailbox-Attempt": {"2"},
-		"Tailbox-Position": {"00000001-0000000000000002-00000003"}, "Idempotency-Key": {`"7"`},
+		"Tailbox-Position": {"00000001-0000000000000002-00000003"}, "Idempotency-Key": {`"shop/public.outbox/7"`},
 		"Authorization": {"Bearer b"}, "X-Fixed": {"1"}, "User-Agent": {"tailbox"}, "Content-Length": {"8"},
 	}
 	if !reflect.DeepEqual(got.header, want) {
