@@ -45,7 +45,8 @@ type LeftOff struct {
 
 // OverlapFix is what to do if a reader's position cannot be taken over.
 const OverlapFix = "nothing else tells what the other reader has sent: start it again, and let tailbox begin while it runs: remove source.take_over, set source.start " +
-	"to now, run tailbox init, then commit a message, and stop the other reader once it has sent that one: what both have sent arrives twice, nothing is lost"
+	"to now, run tailbox init, then commit a message, and stop the other reader once it has sent that one: what both have sent arrives twice, nothing is lost; " +
+	"if on_delivered is delete or mark, first remove or mark the rows that were sent, since tailbox delivers what looks pending"
 
 // Log is the logger; one that discards everything if none is configured.
 func (c *Config) Log() *slog.Logger {

@@ -13,8 +13,8 @@ import (
 // updateEvery bounds how often updates of outbox rows are logged.
 const updateEvery = time.Minute
 
-// logUpdates wraps the counter of what the log held and was left out: updates of outbox rows are logged too, where
-// table.op.invalid.behavior asks for it. Where the relay marks rows itself, its own updates would be among them, so they are
+// logUpdates wraps the counter of what the log held and was left out: updates of outbox rows are logged too, if
+// table.op.invalid.behavior asks for it. If the relay updates rows itself, its own updates would be among them, so they are
 // only counted.
 func logUpdates(ctx context.Context, s *config.Source, log *slog.Logger, count func(why string, n int)) func(why string, n int) {
 	level := s.OnUpdate
@@ -22,7 +22,7 @@ func logUpdates(ctx context.Context, s *config.Source, log *slog.Logger, count f
 		return count
 	}
 	for i := range s.Tables {
-		if s.Tables[i].OnDelivered == outbox.Mark {
+		if updates(&s.Tables[i]) {
 			return count
 		}
 	}
@@ -42,4 +42,10 @@ func logUpdates(ctx context.Context, s *config.Source, log *slog.Logger, count f
 			last, since = now, 0
 		}
 	}
+}
+
+// updates reports whether the relay updates rows of the table: it marks them, shows their state until it deletes them, or writes receipts.
+func updates(t *outbox.Table) bool {
+	shows := t.Columns.Status != "" || len(t.Set) > 0
+	return t.OnDelivered == outbox.Mark || t.OnDelivered == outbox.Delete && shows || t.Columns.Receipt != ""
 }

@@ -20,6 +20,8 @@ func TestLogUpdates(t *testing.T) {
 		"by default":             {config.Source{}, ""},
 		"asked for":              {config.Source{OnUpdate: &level}, "level=ERROR"},
 		"with updates of itself": {config.Source{OnUpdate: &level, Tables: []outbox.Table{{OnDelivered: outbox.Keep}, {OnDelivered: outbox.Mark}}}, ""},
+		"with states of rows":    {config.Source{OnUpdate: &level, Tables: []outbox.Table{{OnDelivered: outbox.Delete, Columns: outbox.Columns{Status: "status"}}}}, ""},
+		"with deletes alone":     {config.Source{OnUpdate: &level, Tables: []outbox.Table{{OnDelivered: outbox.Delete}}}, "level=ERROR"},
 	} {
 		var log bytes.Buffer
 		counted := 0

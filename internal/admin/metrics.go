@@ -155,7 +155,7 @@ func newMessageMetrics(b *builder) messageMetrics {
 		replayed:  b.counter("messages_replayed_total", "Dead deliveries that an operator replayed."),
 		skipped: b.counters("messages_skipped_total", "Messages about which a step was left out: settled = not sent again, because the log repeated what is settled; "+
 			"gone = delivered or parked, but its row could not be deleted or marked, because the application had removed it; tenant = of another pipeline's tenant.", "why"),
-		endToEnd: b.histogram("end_to_end_seconds", "From the commit of a message to its acknowledgement, for the oldest of a run.",
+		endToEnd: b.histogram("end_to_end_seconds", "From the commit of a message to its acknowledgement, for the oldest of a route's messages in a call.",
 			exponential(0.001, 2, 24)),
 		removed:  b.counter("rows_removed_total", "Delivered rows that were removed because their retention was over."),
 		feedback: b.counters("feedback_total", "Statements that told business rows an outcome: done, unchanged (no row was changed) or failed.", "table", "outcome", "result"),
@@ -177,7 +177,7 @@ func newSinkMetrics(b *builder) sinkMetrics {
 		parked:            b.gauges("parked", "Deliveries parked in the database.", "sink", "state"),
 		lanes:             b.gauges("lanes", "Lanes in memory that are open, parked, or held by an operator.", "sink", "state"),
 		oldestDue:         b.gauges("oldest_due_age_seconds", "How long the oldest due delivery has been due; scheduled retries are not due.", "sink"),
-		oldestHeld:        b.gauges("oldest_held_age_seconds", "How long the oldest group has been waiting for an operator.", "sink"),
+		oldestHeld:        b.gauges("oldest_held_age_seconds", "How long the oldest dead letter has been holding up its group.", "sink"),
 		oldestUndelivered: b.gauges("oldest_undelivered_age_seconds", "Age of the oldest message that the sink has not taken and that is not dead; 0 if there is none.", "sink"),
 		state:             b.gauges("sink_state", "1 for the state that the sink is in.", "sink", "state"),
 	}

@@ -163,7 +163,7 @@ func refuse(ctx context.Context, s Requests, r *checkpoint.Request, why string) 
 			before = fmt.Sprintf("after %d were changed", result.Changed)
 		}
 		result.After, result.Next = nil, 0
-		result.Error = ErrorText(fmt.Sprintf("the database refuses it, %s: %s: mend that, and ask again", before, why))
+		result.Error = ErrorText(fmt.Sprintf("the database refuses it, %s: %s: correct that, and ask again", before, why))
 		return e.Record(ctx, r.ID, result, true)
 	})
 	if err != nil {

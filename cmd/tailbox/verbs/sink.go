@@ -62,7 +62,7 @@ func newSinkList() *cli.Command {
 	var where Where
 	var output cli.Output
 	return &cli.Command{
-		Name: "list", Args: "[NAME…]", About: "lists sinks, what is parked for them, and their breakers",
+		Name: "list", Args: "[NAME…]", About: "lists sinks, their states, and what is parked for them",
 		Long: "The state is asked from the relay that serves admin.listen: open, failing, paused or throttled. If it\n" +
 			"cannot be asked, only paused is known.",
 		Example: "tailbox sink list",

@@ -16,7 +16,8 @@ import (
 )
 
 // TakeOver implements source.Taker. The position is that of a slot that somebody else made and read, up to its confirmed_flush_lsn; what they have
-// sent beyond it, without confirming it, comes again. It returns nil if there is no slot.
+// sent beyond it, without confirming it, comes again. It returns nil
+// if the configuration does not ask for it.
 func (s *Source) TakeOver(ctx context.Context) (_ source.Snapshot, err error) {
 	if !s.cfg.TakeOver {
 		return nil, nil
@@ -39,16 +40,16 @@ func (s *Source) TakeOver(ctx context.Context) (_ source.Snapshot, err error) {
 	return takeSlot(ctx, &s.cfg, conn, server)
 }
 
-// takeSlot takes the slot over if there is one; else it returns nil. A slot that cannot be read any more is an error: a new one would begin later, and
-// what was committed between would be lost.
+// takeSlot takes the slot over. None, or one that cannot be read any more, is an error: a new one would begin later, and what was committed between
+// would be lost.
 func takeSlot(ctx context.Context, c *session.Config, conn *pgconn.PgConn, server *upstream.Server) (source.Snapshot, error) {
 	slot, err := upstream.WaitFree(ctx, c, conn)
 	if err != nil {
 		return nil, fmt.Errorf("take over: %w", err)
 	}
 	if slot == nil {
-		c.Log().Warn("there is no slot to take over: what was committed up to now is not delivered", "slot", c.Slot)
-		return nil, nil
+		return nil, fmt.Errorf("take over: there is no slot %q: correct source.slot, or if its reader never had one, or what it left is not to be delivered, "+
+			"remove source.take_over: %w", c.Slot, source.ErrStop)
 	}
 	if err := upstream.RefuseForeign(c, slot, server.Database); err != nil {
 		return nil, err

@@ -66,7 +66,12 @@ func TestTakeSlotOverRefuses(t *testing.T) {
 		t.Errorf("TakeOver returned %v", err)
 	}
 	r.Exec("SELECT pg_drop_replication_slot($1)", r.Cfg.Slot)
-	// None: the first start of a new outbox.
+	// None: the name may be wrong.
+	if _, err := r.Src.TakeOver(context.Background()); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "there is no slot") || !strings.Contains(err.Error(), "source.slot") {
+		t.Errorf("TakeOver returned %v", err)
+	}
+	r.Cfg.TakeOver = false
+	r.Src = stream.New(r.Cfg)
 	made, err := source.Begin(context.Background(), r.Src, true)
 	if err != nil {
 		t.Fatal(err)
