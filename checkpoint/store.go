@@ -200,8 +200,9 @@ type DueQuery struct {
 	// due, and of them those that have been due longest; so what is put back untried lets the others go first. Those returned are in order
 	// of priority and position. Then come those that were tried longest ago, in that order.
 	Probe bool
-	// Except is what the relay has in hand already.
+	// Except is what the relay has in hand already, of at most Lanes lanes at each sink: only the first of a lane is ever due.
 	Except map[Key]bool
+	Lanes  int
 }
 
 // A Store keeps the relay's state in the user's database. All its work runs on one session, which holds the pipeline's

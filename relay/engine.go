@@ -432,7 +432,7 @@ func (e *engine) wakeAt(now time.Time) time.Time {
 	}
 	earlier(e.dispatcher.retries.Next())
 	if !e.session.busy {
-		if e.stage == running && !e.poller.polledFull() && len(e.poller.inHand) < polledMost {
+		if e.stage == running && e.poller.loads() {
 			earlier(e.poller.dueAt)
 		}
 		earlier(e.settler.settleAt(now))

@@ -107,7 +107,7 @@ func (e *engine) sample(now time.Time) {
 		return
 	}
 	s := Sample{
-		Memory:      e.intake.memory.InUse() + int64(e.poller.polledBytes),
+		Memory:      e.intake.memory.InUse() + e.poller.polledBytes,
 		MemoryLimit: e.cfg.Memory,
 		Sinks:       make(map[string]SinkSample, len(e.sinks)),
 	}

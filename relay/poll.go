@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -14,7 +15,7 @@ import (
 )
 
 const (
-	// dueMost due lanes are brought back by one query; polledMost may be in memory at once.
+	// dueMost due lanes are brought back by one query. For a sink that has polledMost in memory none is asked for.
 	dueMost    = 256
 	polledMost = 512
 	// After a lane's head was delivered, the poller reads the lane on in pages of at most pageMost deliveries and about pageBytes (R7).
@@ -35,8 +36,8 @@ type poller struct {
 	inHand   map[checkpoint.Key]bool
 	looked   bool // what was due at the start is known
 	// polledBytes is what the poller's deliveries take of the memory; they have a quarter of it to themselves, or a tail
-	// that always fills its part would starve them.
-	polledBytes int
+	// that always fills its part would starve them. If it is used up, a sink that has less than an equal part of it may still load.
+	polledBytes int64
 }
 
 // dueSoon makes the poller look again when something parked is due.
@@ -52,18 +53,28 @@ func (pl *poller) dueNow(now time.Time) bool {
 	if !pl.dueAt.IsZero() && !now.Before(pl.dueAt) {
 		pl.dueAsked, pl.dueAt = true, time.Time{}
 	}
-	if !pl.dueAsked || len(pl.inHand) >= polledMost || pl.polledFull() || pl.e.safeMode.active() && !pl.e.safeMode.nothingInHand() {
+	for _, s := range pl.e.sinks {
+		if s.PassedOver && pl.room(s) {
+			s.PassedOver, pl.dueAsked = false, true
+		}
+	}
+	if !pl.dueAsked || !pl.loads() || pl.e.safeMode.active() && !pl.e.safeMode.nothingInHand() {
 		return false
 	}
 	pl.dueAsked, pl.dueAt = false, time.Time{}
-	names := []string{""}
-	// At most polledMost may be in hand. Due leaves out what is in hand already (Except).
-	most := min(dueMost, polledMost-len(pl.inHand))
+	var names []string
+	most := dueMost
 	if pl.e.safeMode.active() {
 		most = 1
 	}
-	for _, s := range pl.e.sinks[1:] {
-		ok, probe := s.Accepts(now)
+	for _, s := range pl.e.sinks {
+		if s.PassedOver = !pl.room(s); s.PassedOver {
+			continue
+		}
+		ok, probe := s.Sink == nil, false
+		if !ok {
+			ok, probe = s.Accepts(now)
+		}
 		if !ok {
 			continue
 		}
@@ -76,11 +87,35 @@ func (pl *poller) dueNow(now time.Time) bool {
 		}
 		names = append(names, s.Name)
 	}
-	pl.askDue(names, most, false, func(time.Duration) {})
-	return true
+	if len(names) > 0 {
+		pl.askDue(names, most, false, func(time.Duration) {})
+	}
+	return len(names) > 0
 }
 
-func (pl *poller) polledFull() bool { return int64(pl.polledBytes) >= pl.e.cfg.Memory/4 }
+// full reports whether no more may be loaded for a sink.
+func (pl *poller) full(s *lane.Sink) bool {
+	share := pl.e.cfg.Memory / 4
+	return pl.polledBytes >= share && s.PolledBytes >= share/int64(len(pl.e.sinks))
+}
+
+// room reports whether due lanes may be loaded for a sink.
+func (pl *poller) room(s *lane.Sink) bool { return !pl.full(s) && s.Polled < polledMost }
+
+// loads reports whether due lanes may be loaded for any sink.
+func (pl *poller) loads() bool { return slices.ContainsFunc(pl.e.sinks, pl.room) }
+
+// take counts the memory for a parked delivery of a sink.
+func (pl *poller) take(s *lane.Sink, bytes int) {
+	pl.polledBytes += int64(bytes)
+	s.PolledBytes += int64(bytes)
+}
+
+// letGo takes note that a parked delivery is not in hand any more.
+func (pl *poller) letGo(s *lane.Sink, key checkpoint.Key, bytes int) {
+	delete(pl.inHand, key)
+	pl.take(s, -bytes)
+}
 
 // probeDue brings back a round of parked heads, to find out whether the sink works again.
 func (pl *poller) probeDue(s *lane.Sink, now time.Time) {
@@ -101,6 +136,9 @@ func (pl *poller) probeDue(s *lane.Sink, now time.Time) {
 
 func (pl *poller) askDue(names []string, most int, probe bool, then func(next time.Duration)) {
 	q := &checkpoint.DueQuery{Sinks: names, Limit: most, Bytes: int(pl.e.cfg.Memory / 4), Probe: probe, Except: maps.Clone(pl.inHand)}
+	for _, name := range names {
+		q.Lanes = max(q.Lanes, pl.e.byName[name].Polled)
+	}
 	pl.e.session.operate(func(ctx context.Context) (func(), error) {
 		due, next, err := pl.e.session.store.Due(ctx, q)
 		if err != nil {
@@ -188,7 +226,7 @@ func (pl *poller) pushBack(l *lane.Lane, found *checkpoint.Parked) {
 	}
 	pl.inHand[p.Key()] = true
 	pl.e.safeMode.readAny = true
-	pl.polledBytes += p.Message.Size()
+	pl.take(l.Sink, p.Message.Size())
 	l.Sink.Queued++
 	l.Queue.Push(d)
 }
@@ -278,8 +316,7 @@ func (pl *poller) popHead(l *lane.Lane) {
 func (pl *poller) release(l *lane.Lane) {
 	for _, d := range l.Queue.Slice() {
 		l.Passed(d)
-		delete(pl.inHand, d.Back.Key())
-		pl.polledBytes -= d.Message.Size()
+		pl.letGo(l.Sink, d.Back.Key(), d.Message.Size())
 		l.Sink.Queued--
 	}
 	l.Queue.Clear()
@@ -298,9 +335,13 @@ func (pl *poller) endPolling(l *lane.Lane) {
 
 // pageNow reads on a lane whose polled deliveries are all delivered.
 func (pl *poller) pageNow() bool {
-	for len(pl.pages) > 0 && !pl.e.stops() && !pl.polledFull() {
-		l := pl.pages[0]
-		pl.pages = pl.pages[1:]
+	for !pl.e.stops() {
+		next := slices.IndexFunc(pl.pages, func(l *lane.Lane) bool { return !pl.full(l.Sink) })
+		if next < 0 {
+			return false
+		}
+		l := pl.pages[next]
+		pl.pages = slices.Delete(pl.pages, next, next+1)
 		// If a message of the group cannot be routed, only the store knows what waits for it: ask again.
 		if l.Is(lane.Frozen|lane.Settling) || !l.Polling() || pl.e.unroutable(l) {
 			l.On(lane.EvDropPage)
@@ -364,8 +405,7 @@ func (pl *poller) changed(s *settlement, done *checkpoint.Settled, now time.Time
 		if c.lane.Changes--; c.lane.Changes == 0 {
 			c.lane.On(lane.EvChanged)
 		}
-		delete(pl.inHand, c.Key)
-		pl.polledBytes -= c.size
+		pl.letGo(c.lane.Sink, c.Key, c.size)
 	}
 	for _, name := range done.Open {
 		pl.reopen(name)

@@ -52,7 +52,7 @@ func precedes(q *lane.Fifo, p outbox.Position) bool {
 // reroute tries again to route a message that is parked under the sink "". If that works now, its deliveries are parked at its sinks instead.
 func (pl *poller) reroute(l *lane.Lane, p *checkpoint.Parked) {
 	pl.inHand[p.Key()] = true
-	pl.polledBytes += p.Message.Size()
+	pl.take(l.Sink, p.Message.Size())
 	r := &routed{msg: lane.Message{Message: p.Message}}
 	r.delivery.Message = p.Message
 	r.msg.Route, r.err = pl.e.cfg.Router.Route(p.Message, &r.delivery.Delivery)

@@ -27,6 +27,11 @@ type Sink struct {
 	RunQueue []*Destination // with lanes that can start a run: the first is next
 	Inflight int
 	Queued   int // deliveries in memory
+	// Polled is how many lanes have deliveries of the poller in memory, and PolledBytes how much these take. PassedOver: something may be due that was
+	// not asked for, because so much was in memory.
+	Polled      int
+	PolledBytes int64
+	PassedOver  bool
 	Idleness idleness
 
 	// Calls is the context of the sink's calls: its end cuts them off.

@@ -170,7 +170,14 @@ func (l *Lane) On(ev Event) {
 		l.Sink.Broken(fmt.Errorf("%w: sink %q: event %q in a lane that is %s (%s)", ErrBug, l.Sink.Name, ev, l.Mode, l.doing))
 		return
 	}
+	before := l.Polling()
 	l.Mode, l.doing = to, l.doing&^t.ends|t.starts
+	switch after := l.Polling(); {
+	case after && !before:
+		l.Sink.Polled++
+	case before && !after:
+		l.Sink.Polled--
+	}
 }
 
 // Is reports whether any of these operations is under way.

@@ -79,7 +79,7 @@ func Due(ctx context.Context, db ParkedReader, tables []*outbox.Table, sinks []s
 		if cut || left <= 0 || len(sinks) == 0 {
 			break
 		}
-		due, at, err := db.DueRefs(ctx, part, sinks, part.Window(tables, left+len(q.Except)))
+		due, at, err := db.DueRefs(ctx, part, sinks, part.Window(tables, left+min(q.Lanes, len(q.Except))))
 		if err != nil {
 			return nil, 0, err
 		}
