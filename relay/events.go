@@ -115,11 +115,18 @@ func (e *engine) sample(now time.Time) {
 		s.CheckpointAge = now.Sub(e.settler.savedAt)
 	}
 	ages := e.undelivered(now)
+	everywhere := 0 // groups that are held at every sink
+	for _, l := range e.sinks[0].Lanes {
+		if l.IsHeld() {
+			everywhere++
+		}
+	}
 	for i, st := range e.sinks[1:] {
-		x := SinkSample{State: st.Condition(now).String(), Why: st.Why, Queued: st.Queued, InFlight: st.Inflight, OldestUndelivered: ages[i+1]}
+		x := SinkSample{State: st.Condition(now).String(), Why: st.Why, Queued: st.Queued, InFlight: st.Inflight, OldestUndelivered: ages[i+1], Held: everywhere}
 		x.Parked = len(st.Asleep.Set)
 		for _, l := range st.Lanes {
 			switch {
+			case e.heldEverywhere(l):
 			case l.IsHeld():
 				x.Held++
 			case l.Blocked():

@@ -16,15 +16,19 @@ import (
 func observe(ctx context.Context, log *slog.Logger, db operate.Database, every time.Duration, know func(*report.Status)) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	told := false // of the failures in a row, the first is a warning
 	for {
 		asking, cancel := context.WithTimeout(ctx, observeEvery)
 		r, err := db.Status(asking)
 		cancel()
 		if err != nil {
 			r = nil
-			if ctx.Err() == nil {
-				log.Debug("read status for the metrics", "error", err)
+			if ctx.Err() == nil && !told {
+				log.Warn("the state of the database cannot be read: metrics and alerts about it stand still", "error", err)
+				told = true
 			}
+		} else {
+			told = false
 		}
 		know(r)
 		select {

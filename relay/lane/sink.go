@@ -32,7 +32,7 @@ type Sink struct {
 	Polled      int
 	PolledBytes int64
 	PassedOver  bool
-	Idleness idleness
+	Idleness    idleness
 
 	// Calls is the context of the sink's calls: its end cuts them off.
 	Calls context.Context //nolint:containedctx // It lives as long as the sink is used, through many calls.

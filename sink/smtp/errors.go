@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/textproto"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -81,6 +82,8 @@ func (ss *session) refused(step string, err error, whose blame) (usable bool, cl
 	err = fmt.Errorf("send to %s: %s: %w", ss.address, step, reply(answer))
 	sender := whose == refusedSender
 	switch code := answer.Code; {
+	case aboutRate(answer):
+		return code != 421, sink.Throttled(fmt.Errorf("%w: the server takes mails more slowly", err), 0)
 	case code == 421:
 		// The server closes the connection. It may do so for one mail alone, which the relay finds out.
 		return false, sink.Unavailable(err)
@@ -141,6 +144,19 @@ func aboutLimit(answer *textproto.Error) bool {
 	}
 	return strings.Contains(text, "quota") && containsAny(text, "sending", "sender quota", "sender's quota", "daily", "hourly")
 }
+
+// aboutRate reports whether a server puts a mail off because the sender sends too fast. What it says of one recipient, such as a mailbox that gets
+// mails too fast, does not count; nor does what an address says.
+func aboutRate(answer *textproto.Error) bool {
+	if answer.Code >= 500 || strings.HasPrefix(enhanced(answer), "4.2.") {
+		return false
+	}
+	text := strings.ToLower(addresses.ReplaceAllString(answer.Msg, ""))
+	return containsAny(text, "throttling failure", "sending rate", "rate limit", "too much mail from", "too many messages from", "too many connections from", "4.7.500 server busy")
+}
+
+// addresses are parts of an answer that hold what a mail's writer chose.
+var addresses = regexp.MustCompile(`<[^>]*>|"[^"]*"|\S*@\S*`)
 
 // enhanced is the code of RFC 3463 that a refusal's text begins with, if any.
 func enhanced(answer *textproto.Error) string {

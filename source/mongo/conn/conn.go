@@ -78,7 +78,7 @@ func (h *Hello) Usable() error {
 func Greet(ctx context.Context, client *mongo.Client) (*Hello, error) {
 	h := &Hello{}
 	if err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(h); err != nil {
-		return nil, fmt.Errorf("ask the server what it is: %w", err)
+		return nil, Fault("ask the server what it is", err)
 	}
 	return h, nil
 }

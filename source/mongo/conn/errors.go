@@ -3,6 +3,7 @@ package conn
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
@@ -84,8 +85,8 @@ func Fault(doing string, err error) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	case HasCode(err, CodeUnauthorized):
 		return stop("grant the user what `tailbox check` names")
-	case HasCode(err, 18): // AuthenticationFailed
-		return stop("correct the user and password in source.url, and authSource")
+	case strings.Contains(err.Error(), "AuthenticationFailed"): // the driver hides the code; tried again, since a password may be about to change
+		return fmt.Errorf("%s: %w: correct the user and password in source.url, and authSource", doing, err)
 	case HasCode(err, CodeValidation):
 		return stop("the collection's validator refuses what the relay writes: correct source.tables (status words, columns), or the validator")
 	case HasCode(err, CodeNoChangeStream), HasCode(err, CodeIllegalOperation):
