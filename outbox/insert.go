@@ -155,8 +155,8 @@ func (r *Row) has(c *Column) bool {
 	return slices.ContainsFunc(r.values, func(v cell) bool { return v.column == c })
 }
 
-// identify gives the row an id, unless the database makes it. The id of a uuid column is always made here, also where the column
-// has a default: it is known before the statement, and sorts by time.
+// identify gives the row an id, unless the database makes it. The id of a uuid column is made here even if the column
+// has a default: it is known before the statement, and sorts by time. Nobody but the database writes a generated column.
 func (in *Insert) identify(r *Row) error {
 	c := in.id
 	if r.draft.ID != "" {
@@ -168,8 +168,8 @@ func (in *Insert) identify(r *Row) error {
 		return nil
 	}
 	uuid := c.Kind == KindUUID || c.Kind == KindBinaryUUID
-	byDatabase := c.AutoIncrement || c.Generated || c.Default && in.dialect == Postgres
-	if byDatabase && !uuid {
+	byDatabase := c.AutoIncrement || c.Default && in.dialect == Postgres
+	if c.Generated || byDatabase && !uuid {
 		return nil
 	}
 	newID := in.options.NewID

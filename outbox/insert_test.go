@@ -44,6 +44,24 @@ func TestStatement(t *testing.T) {
 	}
 }
 
+// TestGeneratedID: an id that the database generates is not written, whatever its type.
+func TestGeneratedID(t *testing.T) {
+	t.Parallel()
+	rows := catalog("0")
+	rows[0][7], rows[8] = "1", rows[9]
+	in, err := outbox.NewInsert(outbox.Postgres, table(t, "tailbox"), rows[:9], outbox.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := in.Rows([]outbox.Draft{{Type: "a", Payload: []byte("x")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := in.Statement(list); strings.Contains(st.SQL, `("id"`) || !st.Returns {
+		t.Errorf("got %s, returns: %t", st.SQL, st.Returns)
+	}
+}
+
 // TestPacket: a row that the server would refuse, and end the connection for, is refused.
 func TestPacket(t *testing.T) {
 	t.Parallel()

@@ -35,7 +35,7 @@ type pipelineAnswer struct {
 
 func (s *server) pipelineOperations() {
 	register(s, "get-pipeline", http.MethodGet, "/pipeline", Viewer, "Shows the pipeline: who relays, positions, lag, sinks and dead letters.", s.getPipeline)
-	register(s, "get-source", http.MethodGet, "/source", Viewer, "Shows the log's position and lag, and on request what tailbox check finds.", s.getSource)
+	register(s, "get-source", http.MethodGet, "/source", Viewer, "Shows the log's position and lag, and on request what a check of the database finds.", s.getSource)
 	register(s, "get-stats", http.MethodGet, "/stats", Viewer, "Shows the last hour of the process that answers: how many messages it read, delivered and gave up, and how far it was behind.", s.getStats)
 	register(s, "get-config", http.MethodGet, "/config", Auditor,
 		"Shows the configuration of the process that answers, with defaults filled in and secrets masked.", s.getConfig)
@@ -109,7 +109,7 @@ func known(n int64) *int64 {
 }
 
 type sourceQuery struct {
-	Check bool `query:"check" doc:"Run tailbox check as well. It takes some seconds."`
+	Check bool `query:"check" doc:"Look at the database as tailbox check does, without the sinks and examples of messages. It takes some seconds."`
 }
 
 // A finding is one of tailbox check.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -310,7 +311,7 @@ func (v *visit) messagePage() {
 	for i := range d.Deliveries {
 		content = append(content, v.atSink(&d.Deliveries[i]))
 	}
-	if v.operates() {
+	if v.operates() && slices.ContainsFunc(d.Bare, func(x view.Delivery) bool { return x.State == "dead" }) {
 		of := []string{"ids", d.ID, "sink", d.Sink, "table", d.Table, "back", v.r.URL.RequestURI()}
 		content = append(content, section("verbs", "Decide", form("replay", "Replay …", "primary", of...), form("drop", "Drop …", "", of...)))
 	}

@@ -52,18 +52,22 @@ func sinkTable(list []report.SinkCount, verbs bool) g.Node {
 	rows := make([]g.Node, len(list))
 	for i := range list {
 		s := &list[i]
-		overdue, oldest, verb := "no", "none", "pause"
+		overdue, oldest := "no", "none"
 		if s.DueSeconds > 0 {
 			overdue = seconds(s.DueSeconds)
 		}
 		if s.UndeliveredSeconds > 0 {
 			oldest = seconds(s.UndeliveredSeconds)
 		}
-		if s.Paused {
-			verb = "resume"
+		var decide g.Group
+		if s.Paused || s.State == "failing" || s.State == "throttled" { // a sink that resumes is tried at once
+			decide = append(decide, verbForm("resume", "sink", s.Sink, "sink", s.Sink))
+		}
+		if !s.Paused {
+			decide = append(decide, verbForm("pause", "sink", s.Sink, "sink", s.Sink))
 		}
 		rows[i] = h.Tr(text(sinkName(s.Sink)), cell(state(s.State)), deadCount(s), number(s.Retrying), number(s.Waiting), number(s.Lanes), text(overdue), text(oldest),
-			g.If(verbs, h.Td(h.Class("verbs"), g.If(s.Sink != "", verbForm(verb, "sink", s.Sink, "sink", s.Sink)))))
+			g.If(verbs, h.Td(h.Class("verbs"), g.If(s.Sink != "", decide))))
 	}
 	return table("Sinks", columns, rows...)
 }

@@ -345,7 +345,7 @@ func TestFixed(t *testing.T) {
 func TestGreeting(t *testing.T) {
 	t.Parallel()
 	for greeting, want := range map[string]sink.Class{
-		"421 too many connections\r\n": sink.ClassUnavailable, "450 later\r\n": sink.ClassUnavailable, "554 no\r\n": sink.ClassMisconfigured,
+		"421 too many connections\r\n": sink.ClassUnavailable, "421 4.7.0 Error: too many connections from 192.0.2.1\r\n": sink.ClassThrottled, "450 later\r\n": sink.ClassUnavailable, "554 no\r\n": sink.ClassMisconfigured,
 		"": sink.ClassUnreachable, "what?\r\n": sink.ClassUnreachable,
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

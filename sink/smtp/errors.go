@@ -39,6 +39,8 @@ func (s *Sink) unconnected(ctx context.Context, step string, err error) error {
 			return sink.Misconfigured(fmt.Errorf("%w: check auth.username and auth.password", at(err)))
 		case answer.Code >= 500:
 			return sink.Misconfigured(fmt.Errorf("%w: the server does not serve this relay: check address, security and helo", at(err)))
+		case aboutRate(answer):
+			return sink.Throttled(fmt.Errorf("%w: the server takes mails more slowly", at(err)), 0)
 		case answer.Code >= 400:
 			return sink.Unavailable(at(err))
 		}
