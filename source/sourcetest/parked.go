@@ -372,7 +372,7 @@ func testDueIsFair(t *testing.T, k Kind) {
 	got, _, err = r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: nil, Limit: 5, Bytes: 16 << 20})
 	r.must(err, "due")
 	equal(t, "due at no sink", Deliveries(got), "")
-	got, _, err = r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"busy", "calm"}, Limit: 2, Bytes: 16 << 20, Except: map[checkpoint.Key]bool{
+	got, _, err = r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"busy", "calm"}, Limit: 2, Bytes: 16 << 20, Lanes: 3, Except: map[checkpoint.Key]bool{
 		ps[0].Key(): true, ps[1].Key(): true, ps[2].Key(): true}})
 	r.must(err, "due")
 	if len(got) != 2 || slices.ContainsFunc(got, func(p checkpoint.Parked) bool {
@@ -453,7 +453,7 @@ func testReadAgain(t *testing.T, k Kind) {
 	r.park(append(parked, lane...)...)
 	inHand := map[checkpoint.Key]bool{}
 	for len(inHand) < len(parked) {
-		ps, next, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 50, Bytes: bound, Except: inHand})
+		ps, next, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 50, Bytes: bound, Except: inHand, Lanes: len(inHand)})
 		r.must(err, "due")
 		check("due", ps)
 		before := len(inHand)
