@@ -61,3 +61,32 @@ func TestCheckRows(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckNamesAnIDThatIsNotUnique: a key of two columns keeps neither of them unique, and leads to rows by the first one all the same.
+func TestCheckNamesAnIDThatIsNotUnique(t *testing.T) {
+	t.Parallel()
+	const table = "CREATE TABLE jobs (id int NOT NULL, n int NOT NULL, kind varchar(50) NOT NULL, payload text NOT NULL, PRIMARY KEY (id, n))"
+	for _, kind := range append([]string{"postgres"}, servers.MySQLKinds()...) {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			config := "source:\n  kind: " + kind + "\n  url: \"${DATABASE_URL}\"\n  tables: [{name: jobs, shape: tailbox, on_delivered: delete, columns: {type: kind, status: null}}]\n" +
+				"sinks: {out: {kind: stdout}}\nadmin: {listen: off}\n"
+			var r *rig
+			if kind == "postgres" {
+				r = newRig(t, strings.Replace(config, "kind: postgres", "kind: postgres\n  slot: \"${SLOT}\"", 1))
+				r.sql(table)
+			} else {
+				server := servers.SharedMySQL(t, kind)
+				db := server.NewDatabase(t)
+				r = &rig{t: t, file: write(t, "tailbox.yaml", config), env: map[string]string{"DATABASE_URL": server.SocketURL(db)}}
+				if err := server.Exec(t.Context(), db, table); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := r.command("check")
+			if all := got.out + got.err; !strings.Contains(all, "is not unique: rows with the same id are one message") || !strings.Contains(all, "name another column as id") {
+				t.Errorf("got\n%s", all)
+			}
+		})
+	}
+}

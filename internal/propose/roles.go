@@ -23,7 +23,7 @@ func roles() []role {
 	mayBeEmpty := func(c *report.Column) bool { return !c.NotNull && c.Default == "" }
 	return []role{
 		{"status", "status state statusname processingstate messagestatus eventstatus deliverystatus outboxstatus publishstatus", []report.Class{report.Text, report.Number, report.Other}, hasWords},
-		{"payload", "payload body content data eventdata eventpayload messagebody messagepayload eventbody eventjson serializedevent serializedmessage messagedata invocation " +
+		{"payload", "payload body content data eventbodydata eventdata eventpayload messagebody messagepayload eventbody eventjson serializedevent serializedmessage messagedata invocation " +
 			"json message event value args eventproperties payloadjson messagejson messagesjson", []report.Class{report.JSON, report.Binary, report.Text}, isBody},
 		{"headers", "headers messageheaders payloadheaders headerbag metadata metadatajson attributes properties context", []report.Class{report.JSON, report.Text}, isObject},
 		{"type", "eventtype messagetype eventtypename messagetypename payloadtype type kind eventname messagename typename eventclass jobtype jobclass recordtype classname class worker category triggername name", []report.Class{report.Text}, nil},
@@ -32,7 +32,7 @@ func roles() []role {
 			"processedonutc processedatutc processeddate processeddateutc publishedonutc publishedatutc publisheddate sentonutc sentatutc sentdate completedon dispatchedon handledat ackedat consumedat pushedat pushcompletedat relayedat emittedat",
 			times, mayBeEmpty},
 		{"failures", "failures failurecount failedattempts retrycount retries retry errorcount errorscount", []report.Class{report.Number}, nil},
-		{"attempts", "attempts attempt attemptcount tries deliveryattempts timesattempted completionattempts sendattempts pushattempts timessent readct", []report.Class{report.Number}, nil},
+		{"attempts", "attempts attempt attemptcount tries deliveryattempts deliveryattempt timesattempted completionattempts sendattempts pushattempts timessent readct", []report.Class{report.Number}, nil},
 		{"last_attempt_at", "lastattemptat lastattempttime lastattempt attemptedat lastretryat lasttriedat", times, nil},
 		{"next_attempt_at", "nextattemptat nextattempttime nextretryat nextretrytime nextrun retryat retryafter", times, nil},
 		{"last_error", "lasterror lasterrormessage errormessage error errorlog errorreason failurereason exception", []report.Class{report.Text}, nil},
@@ -96,9 +96,9 @@ func hasWords(c *report.Column) bool {
 const (
 	wordsPending   = "pending new ready created scheduled unsent unprocessed notprocessed unpublished notpublished init initial available tobesent open enqueued"
 	wordsDelivered = "delivered sent done processed completed complete published success succeeded successful finished dispatched handled acked"
-	wordsDead      = "dead deadletter deadlettered failed failure discarded abandoned error errored exhausted aborted poisoned"
-	wordsRetrying  = "retrying retry retryable resubmitted"
-	wordsInFlight  = "processing inprogress inprocessing running sending publishing locked executing queued started"
+	wordsDead      = "dead deadletter deadlettered failed failure discarded abandoned error errored exhausted aborted poisoned permanentfailure"
+	wordsRetrying  = "retrying retry retryable resubmitted temporaryfailure"
+	wordsInFlight  = "processing inprogress inprocessing running sending publishing locked leased executing queued started"
 )
 
 func among(words, word string) bool { return slices.Contains(strings.Fields(words), plain(word)) }

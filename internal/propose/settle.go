@@ -21,10 +21,12 @@ func (c *chooser) settle() {
 		return
 	case number != nil && at == nil:
 		c.flags(number, "0", "1")
+		c.askLimit()
 		c.askFlags()
 		return
 	case flag != nil && at == nil:
 		c.flags(flag, "false", "true")
+		c.askLimit()
 		c.askFlags()
 		return
 	case at != nil:
@@ -34,6 +36,7 @@ func (c *chooser) settle() {
 			c.set("delivered", flag, "true", "as the program before did")
 		}
 		c.gaveUp()
+		c.askLimit()
 		c.askFlags()
 	case telltale != nil:
 		c.rest("on_delivered", `"`+Unknown+`"`, "see the questions")
@@ -50,7 +53,7 @@ func (c *chooser) settle() {
 		c.rest("on_delivered", "delete", "nothing in a row tells that it is delivered")
 		c.question("tailbox deletes a row once it is delivered, also if the application has updated the row meanwhile. If rows have to stay or are updated, write on_delivered: keep.")
 		if c.t.Rows > 0 {
-			c.question("The table has rows, and nothing tells which of them were delivered. Delete those that were. Then write start: pending under source, so that tailbox delivers and deletes the others.")
+			c.question("The table has rows, and nothing tells which of them were delivered. Delete those that were. Then write start: pending under source, so that tailbox delivers and deletes the others. It does so with every row: move those that are not for tailbox.")
 		}
 		return
 	}
@@ -80,12 +83,28 @@ func (c *chooser) askFlags() {
 	for i := range c.t.Columns {
 		if column := &c.t.Columns[i]; !c.used[column.Name] && isFlag(column) {
 			what := "Then let the program before finish or delete such rows."
-			if !slices.ContainsFunc(c.Set, func(s Setting) bool { return s.Key == "dead" }) && !slices.ContainsFunc(c.Columns, func(s Setting) bool { return s.Key == "status" }) {
+			if !c.showsDead() && !slices.ContainsFunc(c.Columns, func(s Setting) bool { return s.Key == "status" }) {
 				what = "Then write that value under set.dead."
 			}
 			c.question("tailbox does not look at %s, so rows count as pending whatever it says. Does a value of it mean that a row must not be delivered? %s", column.Name, what)
 		}
 	}
+}
+
+// askLimit asks about rows that a program gave up because of their number of attempts, if no other column tells.
+func (c *chooser) askLimit() {
+	count := c.by["attempts"]
+	if count == nil {
+		count = c.by["failures"]
+	}
+	if count != nil && c.by["max_attempts"] == nil && !c.showsDead() {
+		c.question("If the program before gave a message up once %s reached a limit, its row looks pending, and tailbox delivers it. Delete such rows, or mark them as delivered.", count.Name)
+	}
+}
+
+// showsDead reports whether a column of the table shows what was given up.
+func (c *chooser) showsDead() bool {
+	return slices.ContainsFunc(c.Set, func(s Setting) bool { return s.Key == "dead" })
 }
 
 // flags takes a column of two values for the status: no is pending, yes is delivered.
@@ -117,7 +136,7 @@ func (c *chooser) flags(flag *report.Column, no, yes string) {
 // gaveUp finds the column that tells which messages were given up, and reports whether there is one.
 func (c *chooser) gaveUp() bool {
 	bit := func(f *report.Column) bool { return f.Class == report.Bool || isBit(f) }
-	if flag := c.find(strings.Fields("blocked dead failed error errored haserror abandoned blacklisted discarded poisoned isdead isfailed iserror isblocked"), []report.Class{report.Bool, report.Number}, bit); flag != nil {
+	if flag := c.find(strings.Fields("blocked dead failed error errored haserror abandoned blacklisted discarded poisoned isdead isfailed iserror isblocked aborted deliveryaborted isaborted deadlettered isdeadlettered"), []report.Class{report.Bool, report.Number}, bit); flag != nil {
 		yes, no := "true", "false"
 		if flag.Class == report.Number {
 			yes, no = "1", "0"
@@ -177,7 +196,7 @@ func (c *chooser) unknown(key, why string) {
 	}
 }
 
-const flagNames = "processed sent published dispatched delivered done completed acked handled consumed pushed relayed emitted isprocessed issent ispublished isdelivered isconsumed"
+const flagNames = "processed sent published dispatched delivered done completed acked handled consumed pushed relayed emitted isprocessed issent ispublished isdelivered isconsumed deliverycomplete deliverycompleted iscompleted iscomplete complete"
 
 // isBit reports whether a column of numbers holds 0 and 1 alone. MySQL's booleans are such numbers.
 func isBit(c *report.Column) bool {

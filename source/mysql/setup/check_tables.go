@@ -172,6 +172,13 @@ func (c *checker) indexes(ctx context.Context, t *catalog.Table) error {
 		return err
 	}
 	id := quote.Ident(t.Columns.ID)
+	// Every unique key of a partitioned table has the columns that it is partitioned by.
+	unique, err := c.conn.Texts(ctx, "SELECT COUNT(*), (SELECT COUNT(*) FROM information_schema.partitions p WHERE p.table_schema = "+quote.Text(t.Schema)+
+		" AND p.table_name = "+quote.Text(t.Name)+" AND p.partition_name IS NOT NULL) FROM (SELECT MAX(column_name) AS alone FROM information_schema.statistics WHERE table_schema = "+
+		quote.Text(t.Schema)+" AND table_name = "+quote.Text(t.Name)+" AND non_unique = 0 GROUP BY index_name HAVING COUNT(*) = 1) u WHERE alone = "+quote.Text(t.Columns.ID))
+	if err != nil {
+		return err
+	}
 	switch {
 	case rows[0][0] == "" && rows[0][1] != "":
 		c.Add(check.Problem, catalog.ShowIndex(c.conn.Server, quote.Table(&t.Table), quote.Ident(rows[0][1])), "table %s has no index that begins with %s but %s, which is hidden from queries",
@@ -179,13 +186,8 @@ func (c *checker) indexes(ctx context.Context, t *catalog.Table) error {
 	case rows[0][0] == "":
 		c.Add(check.Problem, "ALTER TABLE "+quote.Table(&t.Table)+" ADD UNIQUE KEY ("+id+")", "table %s has no index that begins with %s: settling a message would lock all rows",
 			t, t.Columns.ID)
-	case rows[0][0] != "0":
-		c.Add(check.Warning, "ALTER TABLE "+quote.Table(&t.Table)+" ADD UNIQUE KEY ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
-	}
-	unique, err := c.conn.Texts(ctx, "SELECT COUNT(*) FROM (SELECT MAX(column_name) AS alone FROM information_schema.statistics WHERE table_schema = "+quote.Text(t.Schema)+
-		" AND table_name = "+quote.Text(t.Name)+" AND non_unique = 0 GROUP BY index_name HAVING COUNT(*) = 1) u WHERE alone = "+quote.Text(t.Columns.ID))
-	if err != nil {
-		return err
+	case rows[0][0] != "0" || unique[0][0] == "0" && unique[0][1] == "0":
+		c.Add(check.Warning, check.MakeUnique("ALTER TABLE "+quote.Table(&t.Table)+" ADD UNIQUE KEY ("+id+")"), "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
 	}
 	if unique[0][0] == "0" {
 		shared, err := c.conn.Texts(ctx, fmt.Sprintf("SELECT 1 FROM (SELECT CAST(%[1]s AS BINARY) AS id FROM %[2]s WHERE %[1]s IS NOT NULL LIMIT %[3]d) r GROUP BY id HAVING COUNT(*) > 1 LIMIT 1",

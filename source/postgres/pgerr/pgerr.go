@@ -22,6 +22,8 @@ func Fault(doing string, err error) error {
 	}
 	stop := func(fix string) error { return fmt.Errorf("%w: %s: %w: %s", source.ErrStop, doing, err, fix) }
 	switch {
+	case pe.Code == "42501" && pe.Routine == "check_enable_rls": // the message may be in any language
+		return stop("ALTER ROLE name BYPASSRLS, or let the role own the table, so that row-level security hides no row from tailbox")
 	case pe.Code == "42501":
 		return stop("grant the role what `tailbox check` names")
 	case pe.Code == NoSuchTable && strings.Contains(pe.Message, "tailbox_"):

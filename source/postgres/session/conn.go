@@ -48,6 +48,9 @@ const streamSettings = `SET wal_sender_timeout = '10s'; ` +
 const NoTimeouts = `SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name IN ` +
 	`('statement_timeout', 'lock_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout')`
 
+// AllRows makes a statement fail if row-level security would hide rows from it, which would look like rows that are not there.
+const AllRows = `SET row_security = off`
+
 // AppName is the application_name of all connections of a pipeline, by which a relay knows its own connections in
 // pg_stat_activity.
 func AppName(pipeline string) string { return "tailbox_" + pipeline }

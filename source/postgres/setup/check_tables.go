@@ -221,7 +221,7 @@ func (c *checker) indexes(ctx context.Context, t *catalog.Table) error {
 	case !any && t.OnDelivered != outbox.Keep:
 		c.Add(check.Warning, "CREATE UNIQUE INDEX ON "+name+" ("+id+")", "table %s has no index that begins with %s: every delivered message reads all of it", t, t.Columns.ID)
 	case !unique && !t.Partitioned:
-		c.Add(check.Warning, "CREATE UNIQUE INDEX ON "+name+" ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
+		c.Add(check.Warning, check.MakeUnique("CREATE UNIQUE INDEX ON "+name+" ("+id+")"), "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
 	}
 	if !unique {
 		if err := c.sharedIDs(ctx, t); err != nil {

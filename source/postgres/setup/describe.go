@@ -38,6 +38,9 @@ func Describe(ctx context.Context, cfg session.Config, schema, name string) (t *
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, session.Close(ctx, conn)) }()
+	if err := session.Exec(ctx, conn.PgConn(), session.AllRows); err != nil {
+		return nil, fmt.Errorf("set up session: %w", err)
+	}
 	t = &report.Table{Name: name, Quote: `"`}
 	var id uint32
 	err = conn.QueryRow(ctx, `SELECT c.oid, n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p') AND c.oid = `+

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres/catalog"
+	"github.com/tailbox/tailbox/source/postgres/pgerr"
 	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
@@ -94,7 +95,7 @@ func (s *Tables) exists(ctx context.Context, rows *catalog.RowReader, where stri
 	var found bool
 	err := s.Conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+rows.From()+" t WHERE "+where+")").Scan(&found)
 	if err != nil {
-		return false, fmt.Errorf("look for pending rows in %s: %w", rows.Table, err)
+		return false, pgerr.Fault("look for pending rows in "+rows.Table.String(), err)
 	}
 	return found, nil
 }

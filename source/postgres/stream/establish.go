@@ -94,7 +94,7 @@ func takeSnapshot(ctx context.Context, c *session.Config, name string) (*pgx.Con
 	if err != nil {
 		return nil, err
 	}
-	err = session.Exec(ctx, conn.PgConn(), session.NoTimeouts)
+	err = session.Exec(ctx, conn.PgConn(), session.NoTimeouts+"; "+session.AllRows)
 	if err == nil {
 		err = session.Exec(ctx, conn.PgConn(), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT "+sqltext.Literal(name))
 	}
@@ -111,7 +111,7 @@ func (s *Source) Judge(ctx context.Context, known source.Known) (sweep bool, err
 		return false, err
 	}
 	defer func() { err = errors.Join(err, session.Close(ctx, conn)) }()
-	for _, sql := range []string{session.NoTimeouts, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"} {
+	for _, sql := range []string{session.NoTimeouts, session.AllRows, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"} {
 		if err := session.Exec(ctx, conn.PgConn(), sql); err != nil {
 			return false, fmt.Errorf("begin to judge pending rows: %w", err)
 		}

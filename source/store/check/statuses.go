@@ -21,6 +21,11 @@ func SharedIDs(t *outbox.Table) *Finding {
 	return f
 }
 
+// MakeUnique is the fix for an id column that nothing keeps unique: a statement, which is wrong if the application writes several rows with one id.
+func MakeUnique(statement string) string {
+	return statement + "; but if the application gives several rows one id, name another column as id: docs/tables.md, \"A table without an id\""
+}
+
 // A StatusCount is how many rows have a status, as far as they were counted.
 type StatusCount struct {
 	Word string
