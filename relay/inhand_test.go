@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/sink"
-	"github.com/tailbox/tailbox/source"
 )
 
 // heldAt is message n of a group as it is parked at a sink.
@@ -45,10 +45,8 @@ func TestLongGroupHoldsUpNoOther(t *testing.T) {
 						heads = append(heads, other) // due only now
 					}
 					for _, head := range heads {
-						for _, s := range sinks {
-							if s == head.Sink && !settled[head.Key()] {
-								due = append(due, head)
-							}
+						if slices.Contains(sinks, head.Sink) && !settled[head.Key()] {
+							due = append(due, head)
 						}
 					}
 					return due
@@ -70,17 +68,13 @@ func TestLongGroupHoldsUpNoOther(t *testing.T) {
 					}
 					return s
 				}
-				src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
-					<-ctx.Done()
-					return nil
-				}}
 				slow := answering{func(ctx context.Context, ds []*sink.Delivery) []error {
 					if err := until(ctx, time.Second); err != nil {
 						return []error{sink.NotAttempted(err)}
 					}
 					return nil
 				}}
-				runUntil(t, relayOfTwo(t, src, store, slow, dropping{}), delivered, 30*time.Second, "what was due elsewhere was delivered")
+				runUntil(t, relayOfTwo(t, emitting(), store, slow, dropping{}), delivered, 30*time.Second, "what was due elsewhere was delivered")
 			})
 		})
 	}

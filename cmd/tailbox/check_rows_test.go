@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -38,26 +39,33 @@ func TestCheckRows(t *testing.T) {
 				t.Parallel()
 				config := "source:\n  kind: " + kind + "\n  url: \"${DATABASE_URL}\"\n  start: pending\n  tables: [{name: jobs, shape: tailbox, " + c.table +
 					"}]\nsinks: {out: {kind: stdout}}\nadmin: {listen: off}\n"
-				statements := []string{table, index, "INSERT INTO jobs VALUES " + c.insert}
-				var r *rig
-				if kind == "postgres" {
-					r = newRig(t, strings.Replace(config, "kind: postgres", "kind: postgres\n  slot: \"${SLOT}\"", 1))
-					r.sql(strings.Join(statements, ";\n"))
-				} else {
-					server := servers.SharedMySQL(t, kind)
-					db := server.NewDatabase(t)
-					r = &rig{t: t, file: write(t, "tailbox.yaml", config), env: map[string]string{"DATABASE_URL": server.SocketURL(db)}}
-					for _, statement := range statements {
-						if err := server.Exec(t.Context(), db, statement); err != nil {
-							t.Fatal(err)
-						}
-					}
+				r, exec := newRigOn(t, kind, config)
+				for _, statement := range []string{table, index, "INSERT INTO jobs VALUES " + c.insert} {
+					exec(statement)
 				}
 				got := r.command("check")
 				if all := got.out + got.err; !strings.Contains(all, c.want) || c.never != "" && strings.Contains(all, c.never) {
 					t.Errorf("want %q without %q:\n%s", c.want, c.never, all)
 				}
 			})
+		}
+	}
+}
+
+// newRigOn is a rig on a database of its own of a kind of SQL server, and what executes a statement there. The configuration has a line "  kind: KIND".
+func newRigOn(t *testing.T, kind, config string) (r *rig, exec func(statement string)) {
+	t.Helper()
+	if kind == "postgres" {
+		r = newRig(t, strings.Replace(config, "  kind: postgres\n", "  kind: postgres\n  slot: \"${SLOT}\"\n", 1))
+		return r, func(statement string) { r.sql(statement) }
+	}
+	server := servers.SharedMySQL(t, kind)
+	db := server.NewDatabase(t)
+	r = &rig{t: t, file: write(t, "tailbox.yaml", config), env: map[string]string{"DATABASE_URL": server.SocketURL(db)}}
+	r.lines = filepath.Join(filepath.Dir(r.file), "lines.json")
+	return r, func(statement string) {
+		if err := server.Exec(t.Context(), db, statement); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -71,18 +79,8 @@ func TestCheckNamesAnIDThatIsNotUnique(t *testing.T) {
 			t.Parallel()
 			config := "source:\n  kind: " + kind + "\n  url: \"${DATABASE_URL}\"\n  tables: [{name: jobs, shape: tailbox, on_delivered: delete, columns: {type: kind, status: null}}]\n" +
 				"sinks: {out: {kind: stdout}}\nadmin: {listen: off}\n"
-			var r *rig
-			if kind == "postgres" {
-				r = newRig(t, strings.Replace(config, "kind: postgres", "kind: postgres\n  slot: \"${SLOT}\"", 1))
-				r.sql(table)
-			} else {
-				server := servers.SharedMySQL(t, kind)
-				db := server.NewDatabase(t)
-				r = &rig{t: t, file: write(t, "tailbox.yaml", config), env: map[string]string{"DATABASE_URL": server.SocketURL(db)}}
-				if err := server.Exec(t.Context(), db, table); err != nil {
-					t.Fatal(err)
-				}
-			}
+			r, exec := newRigOn(t, kind, config)
+			exec(table)
 			got := r.command("check")
 			if all := got.out + got.err; !strings.Contains(all, "is not unique: rows with the same id are one message") || !strings.Contains(all, "name another column as id") {
 				t.Errorf("got\n%s", all)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,27 +26,12 @@ func TestSplitRows(t *testing.T) {
 		t.Fatalf("docs/tables.md has no trigger for %s", database)
 		return ""
 	}
-	const config = "pipeline: shop\nsource: {kind: KIND, url: \"${DATABASE_URL}\", tables: [{shape: debezium}]}\n" +
+	const config = "pipeline: shop\nsource:\n  kind: KIND\n  url: \"${DATABASE_URL}\"\n  tables: [{shape: debezium}]\n" +
 		"sinks: {out: {kind: file, path: lines.json}}\nadmin: {listen: \"off\"}\n"
 	for _, kind := range append([]string{"postgres"}, servers.MySQLKinds()...) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			var r *rig
-			var exec func(string)
-			if kind == "postgres" {
-				r = newRig(t, strings.Replace(config, "KIND", "postgres, slot: \"${SLOT}\"", 1))
-				exec = func(sql string) { r.sql(sql) }
-			} else {
-				server := servers.SharedMySQL(t, kind)
-				db := server.NewDatabase(t)
-				r = &rig{t: t, file: write(t, "tailbox.yaml", strings.Replace(config, "KIND", kind, 1)), env: map[string]string{"DATABASE_URL": server.SocketURL(db)}}
-				r.lines = filepath.Join(filepath.Dir(r.file), "lines.json")
-				exec = func(sql string) {
-					if err := server.Exec(t.Context(), db, sql); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
+			r, exec := newRigOn(t, kind, strings.Replace(config, "KIND", kind, 1))
 			r.must("init")
 			if kind == "postgres" {
 				exec("CREATE TABLE order_events (id int PRIMARY KEY, order_id text NOT NULL, events jsonb NOT NULL)")

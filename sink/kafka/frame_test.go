@@ -80,7 +80,7 @@ func TestAnswersAreWalked(t *testing.T) {
 	}
 }
 
-// TestAppended compares with the library's reader what is made of answers to produce requests, and of such with a lie in them.
+// TestAppended reads answers to produce requests that the library wrote, in each version, and such as are cut short or not about one partition.
 func TestAppended(t *testing.T) {
 	t.Parallel()
 	if highest := protocol.Produce.SelectVersion(0, 100); highest != 8 {
