@@ -48,7 +48,7 @@ func (s *Sink) newRequest(ds []*sink.Delivery) (request, error) {
 		b, r = s.array(b, ds)
 	}
 	*memory = b
-	r.body = &body{memory: memory, pool: &s.bodies, rest: b}
+	r.setBody(memory, &s.bodies)
 	return r, err
 }
 

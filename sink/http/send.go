@@ -14,7 +14,8 @@ import (
 // request is a body and headers for the first count of the deliveries it was made of.
 type request struct {
 	header nethttp.Header
-	body   *body
+	body   io.ReadCloser
+	size   int // of the body
 	count  int
 }
 
@@ -28,7 +29,7 @@ func (s *Sink) send(ctx context.Context, r request, ds []*sink.Delivery) (result
 		Method: nethttp.MethodPost, URL: s.url, Host: s.host, Header: r.header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		// There is no GetBody, so that the transport cannot send a request a second time.
-		Body: r.body, ContentLength: int64(r.body.Len()),
+		Body: r.body, ContentLength: int64(r.size),
 	}).WithContext(watched.watch(ctx))
 	if req.ContentLength == 0 {
 		req.Body = nethttp.NoBody

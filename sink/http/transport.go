@@ -37,7 +37,7 @@ func newTransport(cfg Config, tlsConfig *tls.Config) *nethttp.Transport {
 		MaxResponseHeaderBytes: 64 << 10,
 		// Answers are small, and there may be many connections.
 		ReadBufferSize:  4 << 10,
-		WriteBufferSize: 4 << 10,
+		WriteBufferSize: writeBuffer,
 	}
 	t.Protocols.SetHTTP1(true)
 	return t
