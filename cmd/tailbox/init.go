@@ -29,7 +29,7 @@ func newInit() *cli.Command {
 			"rows that were there before are judged by their status column, or by source.start.\n" +
 			"With --shape and --print it prints the tables of a shape, and needs no configuration.\n" +
 			"With --from-table it changes nothing: it looks at an outbox table that is there, and prints how to configure it, why, and what\n" +
-			"you have to answer. Of the configuration it needs only the source.",
+			"you have to answer. Of the configuration it looks at the source alone.",
 		Example: "tailbox init -c tailbox.yaml\ntailbox init --print > migrations/0042_tailbox.sql\ntailbox init --shape flowcatalyst --kind mysql --print\ntailbox init --from-table billing.queue",
 		Flags: func(fs *flag.FlagSet) {
 			pipeline.ConfigFlag(fs, &file)

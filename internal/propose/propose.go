@@ -53,6 +53,9 @@ func Of(t *report.Table) *Proposal {
 			c.used[found.Name] = true
 		}
 	}
+	if next := c.by["next_attempt_at"]; next != nil && c.by["available_at"] == nil && (next.NotNull || next.Default != "") {
+		c.by["available_at"] = next // a row has one before its first attempt
+	}
 	c.chooseGroup()
 	if c.debezium() {
 		c.Shape = "debezium"
@@ -188,7 +191,7 @@ func (c *chooser) chooseGroup() {
 	if topic := c.column("aggregatetype"); topic != nil && c.by["topic"] == nil {
 		c.by["topic"] = topic
 	} else if len(c.group) == 2 && c.by["topic"] == nil {
-		c.question("No column names the topic, so it is the type. If topics go by %s, write topic: %s.", c.group[0].Name, quoted(c.group[0].Name))
+		c.question("No column names the topic, so it is the type. If topics go by %s, write topic: %s under columns.", c.group[0].Name, quoted(c.group[0].Name))
 	}
 }
 

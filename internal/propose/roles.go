@@ -25,8 +25,8 @@ func roles() []role {
 		{"status", "status state statusname processingstate messagestatus eventstatus deliverystatus outboxstatus publishstatus", []report.Class{report.Text, report.Number, report.Other}, hasWords},
 		{"payload", "payload body content data eventbodydata eventdata eventpayload messagebody messagepayload eventbody eventjson serializedevent serializedmessage messagedata invocation " +
 			"json message event value args eventproperties payloadjson messagejson messagesjson", []report.Class{report.JSON, report.Binary, report.Text}, isBody},
-		{"headers", "headers messageheaders payloadheaders headerbag metadata metadatajson attributes properties context", []report.Class{report.JSON, report.Text}, isObject},
-		{"type", "eventtype messagetype eventtypename messagetypename payloadtype type kind eventname messagename typename eventclass jobtype jobclass recordtype classname class worker category triggername name", []report.Class{report.Text}, nil},
+		{"headers", "headers messageheaders payloadheaders customheaders eventheaders headerbag metadata metadatajson attributes properties context", []report.Class{report.JSON, report.Text}, isObject},
+		{"type", "eventtype messagetype eventtypename messagetypename payloadtype type kind eventname messagename typename eventclass jobtype jobclass recordtype classname class worker category triggername name event", []report.Class{report.Text}, isKind},
 		{"topic", "topic topicname destination destinationaddress channel exchange subject routingkey", []report.Class{report.Text}, isName},
 		{"delivered_at", "deliveredat sentat processedat publishedat dispatchedat completedat completiondate finishedat finalizedat dispatched processed published sent processedtime processedon senton publishedon " +
 			"processedonutc processedatutc processeddate processeddateutc publishedonutc publishedatutc publisheddate sentonutc sentatutc sentdate completedon dispatchedon handledat ackedat consumedat pushedat pushcompletedat relayedat emittedat",
@@ -52,7 +52,7 @@ func roles() []role {
 
 // groupNames name columns that say which messages have to stay in order. The first group is made of two.
 func groupNames() [][]string {
-	groups := [][]string{{"aggregatetype", "aggregateid"}}
+	groups := [][]string{{"aggregatetype", "aggregateid"}, {"aggregate", "aggregateid"}}
 	for name := range strings.FieldsSeq("messagegroup messagegroupid groupid groupkey orderingkey partitionkey aggregateid aggregateidentifier aggregaterootid streamid streamname persistenceid aggregateuuid eventkey recordkey entityid shardkey") {
 		groups = append(groups, []string{name})
 	}
@@ -82,9 +82,17 @@ func isName(c *report.Column) bool {
 	return (plain(c.Name) != "subject" || len(c.Sample) > 0) && !slices.ContainsFunc(c.Sample, func(text string) bool { return strings.ContainsAny(text, " \n") })
 }
 
-// isObject reports whether a column may hold JSON objects.
+// isKind reports whether a column may hold types of messages. An event may be a type or a whole message.
+func isKind(c *report.Column) bool {
+	return plain(c.Name) != "event" || len(c.Sample) > 0 && !slices.ContainsFunc(c.Sample, func(text string) bool { return strings.ContainsAny(text, " \n{[") })
+}
+
+// isObject reports whether a column may hold JSON objects. An empty list is an empty object of PHP.
 func isObject(c *report.Column) bool {
-	return !slices.ContainsFunc(c.Sample, func(text string) bool { return text != "" && !strings.HasPrefix(strings.TrimSpace(text), "{") })
+	return !slices.ContainsFunc(c.Sample, func(text string) bool {
+		text = strings.TrimSpace(text)
+		return text != "" && text != "[]" && !strings.HasPrefix(text, "{")
+	})
 }
 
 // hasWords reports whether a column may hold words for states.

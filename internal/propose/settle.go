@@ -31,7 +31,7 @@ func (c *chooser) settle() {
 		return
 	case at != nil:
 		c.rest("on_delivered", "mark", at.Name+" is set once the message is delivered")
-		c.question("A row whose %s is NULL counts as pending, and tailbox sets it to the time of the delivery. If the program before set it earlier, such as when it took the row, write delivered_at: null.", at.Name)
+		c.question("A row whose %s is NULL counts as pending, and tailbox sets it to the time of the delivery. If the program before set it earlier, such as when it took the row, write delivered_at: null, and on_delivered: delete or keep.", at.Name)
 		if flag != nil {
 			c.set("delivered", flag, "true", "as the program before did")
 		}
@@ -58,7 +58,7 @@ func (c *chooser) settle() {
 		return
 	}
 	if at == nil && c.t.Rows > 0 {
-		c.question("The table has rows, and nothing tells tailbox which of them were delivered. Let the program before deliver them to the end. Then write start: now under source if on_delivered is keep. If it is delete, delete these rows, and write start: pending.")
+		c.question("The table has rows, and nothing tells tailbox which of them were delivered. Let the program before deliver all of them. Then, if on_delivered is keep, write start: now under source. If it is delete, delete what was delivered, and write start: pending.")
 	}
 }
 

@@ -43,8 +43,12 @@ func BoundedHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
 	return all, nil
 }
 
-// EachHeader shows see, if it is not nil, each header and whether its value stands in quotes. It ends at an error of see.
+// EachHeader shows see, if it is not nil, each header and whether its value stands in quotes. It ends at an error of see. An empty list is no headers: PHP
+// writes an empty map so.
 func EachHeader(hs []outbox.Header, text []byte, see func(h *outbox.Header, quoted bool) error) ([]outbox.Header, error) {
+	if emptyList(text) {
+		return hs, nil
+	}
 	err := eachMember(text, func(name, value []byte, quoted bool) error {
 		hs = append(hs, outbox.Header{Name: unsafe.String(unsafe.SliceData(name), len(name)), Value: value})
 		if see == nil {
@@ -98,6 +102,15 @@ func eachMember(text []byte, see func(name, value []byte, quoted bool) error) er
 		}
 		i = skipSpace(text, i+1)
 	}
+}
+
+// emptyList reports whether a text is the JSON of a list without elements.
+func emptyList(text []byte) bool {
+	if i := skipSpace(text, 0); i < len(text) && text[i] == '[' {
+		i = skipSpace(text, i+1)
+		return i < len(text) && text[i] == ']' && skipSpace(text, i+1) == len(text)
+	}
+	return false
 }
 
 func endOfHeaders(text []byte, i int) error {

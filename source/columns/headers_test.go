@@ -34,3 +34,18 @@ func TestHeadersKeepNoMore(t *testing.T) {
 	}
 	runtime.KeepAlive(kept)
 }
+
+// PHP writes an empty map as an empty list.
+func TestEmptyList(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"[]", " [ ]\n"} {
+		if hs, err := columns.BoundedHeaders(nil, []byte(text)); err != nil || len(hs) != 0 {
+			t.Errorf("%q: got %v, %v", text, hs, err)
+		}
+	}
+	for _, text := range []string{"[", "[1]", `[] {"a": 1}`, "[[]]", `[{"a": "b"}]`} {
+		if _, err := columns.BoundedHeaders(nil, []byte(text)); err == nil {
+			t.Errorf("%q is taken for headers", text)
+		}
+	}
+}
