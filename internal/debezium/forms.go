@@ -42,6 +42,16 @@ func (c *conversion) read(f File) {
 	extension := strings.ToLower(filepath.Ext(l.name))
 	named := slices.Contains([]string{".yaml", ".yml", ".json", ".properties", ".env"}, extension)
 	if !named && curl.Match(bare) { // a script that sends a connector to Kafka Connect
+		if found, err := scriptConnectors(bare); err != nil {
+			c.unreadable(l, "JSON", bare, err)
+			return
+		} else if len(found) == 1 {
+			c.document(l, found[0])
+			return
+		} else if len(found) > 1 {
+			c.several(l, found)
+			return
+		}
 		at, end := body.FindIndex(bare), bytes.LastIndexByte(bare, '}')
 		if at == nil || end < at[0] {
 			c.form(l, "it is a script that sends no connector: "+formsRead)
@@ -59,14 +69,14 @@ func (c *conversion) read(f File) {
 	case bytes.HasPrefix(bare, []byte("{")), bytes.HasPrefix(bare, []byte("[")):
 		t, err := readJSON(bare)
 		if err != nil {
-			c.problems = append(c.problems, &Problem{file: l.name, Key: "JSON", Reason: fmt.Sprintf("cannot be read: %v: give the connector's configuration as Kafka Connect takes it", err)})
+			c.unreadable(l, "JSON", bare, err)
 			return
 		}
 		c.document(l, t)
 	case extension == ".yaml", extension == ".yml", yamlKey.Match(text) && !bytes.Contains(text, []byte("debezium.source.")) && extension != ".properties":
 		documents, err := readYAML(text)
 		if err != nil {
-			c.problems = append(c.problems, &Problem{file: l.name, Key: "YAML", Reason: fmt.Sprintf("cannot be read: %v", err)})
+			c.unreadable(l, "YAML", text, err)
 			return
 		}
 		if len(documents) == 1 {
@@ -82,6 +92,15 @@ func (c *conversion) read(f File) {
 // form notes that a file is of a form that cannot be read.
 func (c *conversion) form(l *layer, why string) {
 	c.problems = append(c.problems, &Problem{file: l.name, Key: "form", Reason: why})
+}
+
+// unreadable notes that a text is not what it looks like.
+func (c *conversion) unreadable(l *layer, format string, text []byte, err error) {
+	if bytes.Contains(text, []byte("{{")) {
+		c.form(l, fmt.Sprintf("it is a template, and no %s yet (%v): give what comes out of it, as of helm template", format, err))
+		return
+	}
+	c.problems = append(c.problems, &Problem{file: l.name, Key: format, Reason: fmt.Sprintf("cannot be read: %v: give the connector's configuration as Kafka Connect takes it", err)})
 }
 
 // properties reads Java's properties, or variables as in a .env file.
@@ -148,9 +167,7 @@ func (c *conversion) document(l *layer, t *tree) {
 	case t.get("connectorConfiguration") != nil: // Amazon's MSK Connect
 		c.fields(l, "", t.get("connectorConfiguration"))
 	case t.get("config") != nil:
-		if name := t.get("name"); name != nil {
-			c.option(l, "name", name)
-		}
+		c.parts(l, t, [][]string{{"name", "name"}, {"connector.class", "class"}, {"tasks.max", "tasksMax"}}) // the last two as in a KafkaConnector's spec
 		if t.get("config").kind != mapping {
 			c.problems = append(c.problems, &Problem{file: l.name, Key: "config", Reason: "must be an object of options"})
 			return
@@ -213,13 +230,18 @@ func routes(t *tree) bool {
 	return slices.ContainsFunc(t.items, routes) || slices.ContainsFunc(t.fields, func(f field) bool { return routes(f.value) })
 }
 
-// strimzi reads a KafkaConnector.
-func (c *conversion) strimzi(l *layer, t *tree) {
-	for key, path := range map[string][]string{"name": {"metadata", "name"}, "connector.class": {"spec", "class"}, "tasks.max": {"spec", "tasksMax"}} {
-		if value := t.get(path...); value != nil {
-			c.option(l, key, value)
+// parts reads options that stand somewhere in a document: each is an option and the path to its value.
+func (c *conversion) parts(l *layer, t *tree, options [][]string) {
+	for _, o := range options {
+		if value := t.get(o[1:]...); value != nil {
+			c.option(l, o[0], value)
 		}
 	}
+}
+
+// strimzi reads a KafkaConnector.
+func (c *conversion) strimzi(l *layer, t *tree) {
+	c.parts(l, t, [][]string{{"name", "metadata", "name"}, {"connector.class", "spec", "class"}, {"tasks.max", "spec", "tasksMax"}})
 	c.fields(l, "", t.get("spec", "config"))
 	for _, s := range l.settings {
 		switch s.raw { // booleans of the YAML that Kubernetes reads
@@ -308,6 +330,7 @@ func (c *conversion) configMap(l *layer, t *tree) {
 			case f.value.kind != scalar:
 			case variable.MatchString(f.key), strings.HasPrefix(f.key, serverPrefix):
 				given = append(given, &setting{key: f.key, raw: f.value.text, file: l.name, line: f.value.line})
+			case strings.HasSuffix(f.key, ".sh") && !strings.Contains(f.value.text, "connector.class"): // it starts something
 			case strings.ContainsAny(f.value.text, "=:{"):
 				c.read(File{Name: f.key, Data: []byte(f.value.text)})
 			}

@@ -3,6 +3,7 @@ package debezium_test
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -38,6 +39,11 @@ func yamlOf(t *testing.T, depth int, without ...string) string {
 	return b.String()
 }
 
+// specOnly leaves out of options what stands beside them in a KafkaConnector.
+func specOnly(options string) string {
+	return regexp.MustCompile(`"(connector\.class|tasks\.max)":[^,]*,`).ReplaceAllString(options, "")
+}
+
 // TestImportForms: a connector and its worker say the same in whatever form they are written down.
 func TestImportForms(t *testing.T) {
 	t.Parallel()
@@ -53,19 +59,27 @@ func TestImportForms(t *testing.T) {
 	cluster := "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaConnect\nmetadata: {name: c}\nspec:\n  bootstrapServers: kafka-1:9092\n  config:\n    group.id: connect\n    key.converter: org.apache.kafka.connect.storage.StringConverter\n" +
 		"    value.converter: org.apache.kafka.connect.json.JsonConverter\n    producer.compression.type: zstd\n"
 	for name, c := range map[string][]string{
-		"with a BOM":              {worker, "\uFEFF" + connector},
-		"with comments":           {worker, "// the outbox\n# of orders\n/* and\nmore */\n" + connector},
-		"a list of one":           {worker, "[" + connector + "]"},
-		"a list of several":       {worker, "[" + other + ", " + connector + "]"},
-		"expand=info":             {worker, `{"files": {"info": ` + other + `, "status": {}}, "outbox-connector": {"info": ` + connector + `, "status": {"name": "outbox-connector"}}}`},
-		"a script":                {worker, "#!/bin/sh\nset -e\ncurl -sS -X POST http://localhost:8083/connectors \\\n  -H 'Content-Type: application/json' -d '" + connector + "'\n"},
-		"MSK":                     {worker, `{"connectorName": "x", "connectorConfiguration": ` + strings.Replace(options, "{", `{"name": "outbox-connector",`, 1) + `, "capacity": {}}`},
-		"Strimzi":                 {worker, strimzi},
-		"Strimzi with its worker": {strimzi + "---\n" + cluster},
-		"a list of Kubernetes":    {"apiVersion: v1\nkind: List\nitems:\n  - " + indent(strimzi[strings.Index(strimzi, "apiVersion"):], 4) + "\n  - " + indent(cluster, 4)},
-		"YAML":                    {worker, "name: outbox-connector\nconfig:\n" + yamlOf(t, 2)},
-		"YAML with an anchor":     {worker, "base: &base\n  tasks.max: 1\nname: outbox-connector\nconfig:\n  <<: *base\n" + yamlOf(t, 2, "tasks.max")},
-		"a ConfigMap":             {worker, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  outbox.json: |\n    " + indent(connector, 4) + "\n"},
+		"with a BOM":                  {worker, "\uFEFF" + connector},
+		"with comments":               {worker, "// the outbox\n# of orders\n/* and\nmore */\n" + connector},
+		"a list of one":               {worker, "[" + connector + "]"},
+		"a list of several":           {worker, "[" + other + ", " + connector + "]"},
+		"expand=info":                 {worker, `{"files": {"info": ` + other + `, "status": {}}, "outbox-connector": {"info": ` + connector + `, "status": {"name": "outbox-connector"}}}`},
+		"a script":                    {worker, "#!/bin/sh\nset -e\ncurl -sS -X POST http://localhost:8083/connectors \\\n  -H 'Content-Type: application/json' -d '" + connector + "'\n"},
+		"a script with double quotes": {worker, "curl -sS -X PUT \"$HOST/connectors/x/config\" -d \"" + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(connector) + "\" | jq '.state'\n"},
+		"a script with a document":    {worker, "f() {\n  cat <<JSON | curl -d @- $HOST\n" + strings.NewReplacer(`\`, `\\`, `$`, `\$`).Replace(connector) + "\nJSON\n}\ncurl $HOST/x | jq '.a // \"none\" | {b: .c}'\n"},
+		"a script with two documents": {worker, "cat > a <<'JSON'\n" + connector + "\nJSON\ncat > b <<'JSON'\n" + other + "\nJSON\nfor f in a b; do curl -d @$f $HOST; done\n"},
+		"a script in pieces":          {worker, "curl -d '" + strings.Replace(connector, "outbox-connector", `outbox'"-"'connector`, 1) + "' $HOST\n"},
+		"comments inside":             {worker, strings.Replace(connector, "{", "{ // \"the\" {outbox}\n/* { */", 1)},
+		"a comma too many":            {worker, connector[:strings.LastIndex(connector, "}")] + ",}"},
+		"the spec of a resource":      {worker, `{"name": "outbox-connector", "class": "io.debezium.connector.postgresql.PostgresConnector", "tasksMax": 1, "config": ` + specOnly(options) + `}`},
+		"a ConfigMap with a script":   {worker, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  start.sh: |\n    curl -d @outbox.json $HOST\n    a=b\n  outbox.json: |\n    " + indent(connector, 4) + "\n"},
+		"MSK":                         {worker, `{"connectorName": "x", "connectorConfiguration": ` + strings.Replace(options, "{", `{"name": "outbox-connector",`, 1) + `, "capacity": {}}`},
+		"Strimzi":                     {worker, strimzi},
+		"Strimzi with its worker":     {strimzi + "---\n" + cluster},
+		"a list of Kubernetes":        {"apiVersion: v1\nkind: List\nitems:\n  - " + indent(strimzi[strings.Index(strimzi, "apiVersion"):], 4) + "\n  - " + indent(cluster, 4)},
+		"YAML":                        {worker, "name: outbox-connector\nconfig:\n" + yamlOf(t, 2)},
+		"YAML with an anchor":         {worker, "base: &base\n  tasks.max: 1\nname: outbox-connector\nconfig:\n  <<: *base\n" + yamlOf(t, 2, "tasks.max")},
+		"a ConfigMap":                 {worker, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  outbox.json: |\n    " + indent(connector, 4) + "\n"},
 		"a worker in a compose file": {"services:\n  db: {image: postgres, environment: {POSTGRES_PASSWORD: x}}\n  connect:\n    image: quay.io/debezium/connect\n    environment:\n      - BOOTSTRAP_SERVERS=kafka-1:9092\n" +
 			"      - KEY_CONVERTER=org.apache.kafka.connect.storage.StringConverter\n      - CONNECT_PRODUCER_COMPRESSION_TYPE=zstd\n      - GROUP_ID=connect\n", connector},
 		"a worker's .env": {"CONNECT_BOOTSTRAP_SERVERS=kafka-1:9092\nCONNECT_KEY_CONVERTER=\"org.apache.kafka.connect.storage.StringConverter\"\nexport CONNECT_PRODUCER_COMPRESSION_TYPE=zstd\n", connector},
@@ -252,6 +266,23 @@ func TestReport(t *testing.T) {
 		"debezium.source.snapshot.mode": debezium.NoEffect, "debezium.sink.kafka.producer.compression.type": debezium.Kept, "debezium.source.database.hostname": debezium.Kept} {
 		if fates[key].Fate != want {
 			t.Errorf("%s: %+v, want %s", key, fates[key], want)
+		}
+	}
+}
+
+// TestScriptRefused: what a script sends is not guessed.
+func TestScriptRefused(t *testing.T) {
+	t.Parallel()
+	connector := text(t, "connector.json")
+	for name, c := range map[string]struct{ script, want string }{
+		"an unescaped placeholder": {"curl -d @- $HOST <<JSON\n" + strings.ReplaceAll(connector, `"transforms":`, `"x": "${routedByValue}", "transforms":`) + "\nJSON\n", "the shell replaces ${routedByValue}"},
+		"two connectors":           {"curl -d '" + connector + "' $HOST\ncurl -d '" + connector + "' $HOST\n", "it holds 2 connectors"},
+		"a missing comma":          {"curl -d '" + strings.Replace(connector, ",", "", 1) + "' $HOST\n", "cannot be read"},
+		"a template":               {"{{- define \"x\" }}\n" + connector, "it is a template"},
+	} {
+		_, err := debezium.Import([]debezium.File{{Name: "file", Data: []byte(c.script)}}, environment(), nil, bytea)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tailscale/hujson"
 	"gopkg.in/yaml.v3"
 )
 
@@ -65,8 +66,11 @@ const mostDepth = 100
 
 var errLarge = errors.New("it is too large for a configuration")
 
-// readJSON reads one document of JSON.
+// readJSON reads one document of JSON, also with comments in it and commas behind the last of something.
 func readJSON(text []byte) (*tree, error) {
+	if plain, err := hujson.Standardize(bytes.Clone(text)); err == nil {
+		text = plain
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	t, err := jsonTree(d, mostDepth)
