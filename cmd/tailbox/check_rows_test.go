@@ -23,7 +23,7 @@ func TestCheckRows(t *testing.T) {
 			want: "have the same id: tailbox would take them for one message"},
 		"kept, one id twice": {insert: "(7, 'a', '{}', NULL, NULL, NULL, NULL, NULL), (7, 'b', '{}', NULL, NULL, NULL, NULL, NULL)", table: "on_delivered: keep, columns: {type: kind, status: null}",
 			want: "consumers cannot tell their messages apart"},
-		"headers that are a list": {insert: "(1, 'a', '{}', '[]', NULL, NULL, NULL, NULL)", table: "columns: {type: kind, headers: headers, status: null, delivered_at: done_at}",
+		"headers that are a list": {insert: "(1, 'a', '{}', '[1]', NULL, NULL, NULL, NULL)", table: "columns: {type: kind, headers: headers, status: null, delivered_at: done_at}",
 			want: "a row of table jobs cannot be delivered: column headers", never: "made up"},
 		"a text for a time":  {insert: "(1, 'a', '{}', NULL, NULL, NULL, NULL, NULL)", table: "columns: {type: kind, status: null, delivered_at: done_at, next_attempt_at: later}", want: "column later of table"},
 		"a text that is now": {insert: "(1, 'a', '{}', NULL, NULL, NULL, NULL, NULL)", table: "set: {dead: {later: now}}, columns: " + columns, want: "is not a time, but set.dead.later is now"},
