@@ -119,7 +119,6 @@ func TestImportRefuses(t *testing.T) {
 		"half a login":    {strings.Replace(good, "username=\"relay\"", "username=\"", 1), "must hold username and password once each"},
 		"a keystore":      {good + "debezium.sink.kafka.producer.ssl.truststore.location=a.jks\n", "convert it"},
 		"a partitioner":   {good + "debezium.sink.kafka.producer.partitioner.class=x.Y\n", "would change what is sent or where"},
-		"transactions":    {good + "debezium.source.provide.transaction.metadata=true\n", `set it to "false"`},
 		"no outbox":       {strings.Replace(good, "outbox.EventRouter", "Filter", 1), "would change the messages"},
 		"no transforms":   {strings.Replace(good, "debezium.transforms=outbox\n", "", 1), "there is no outbox to relay"},
 		"unrouted table":  {strings.Replace(good, "inventory.heartbeat\n", "inventory.orders\n", 1), "does not apply the outbox event router to table inventory.orders"},

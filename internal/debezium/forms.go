@@ -97,7 +97,7 @@ func (c *conversion) form(l *layer, why string) {
 // unreadable notes that a text is not what it looks like.
 func (c *conversion) unreadable(l *layer, format string, text []byte, err error) {
 	if bytes.Contains(text, []byte("{{")) {
-		c.form(l, fmt.Sprintf("it is a template, and no %s yet (%v): give what comes out of it, as of helm template", format, err))
+		c.form(l, fmt.Sprintf("it is a template (%v): give what comes out of it, as of helm template", err))
 		return
 	}
 	c.problems = append(c.problems, &Problem{file: l.name, Key: format, Reason: fmt.Sprintf("cannot be read: %v: give the connector's configuration as Kafka Connect takes it", err)})

@@ -102,12 +102,12 @@ func TestImportConverters(t *testing.T) {
 // Debezium Server runs in Quarkus' profile prod.
 func TestImportProfile(t *testing.T) {
 	t.Parallel()
-	yaml := imported(t, environment(), "application.properties", `%prod.debezium.format.value=simplestring
+	yaml := imported(t, environment(), "application.properties", `%prod.debezium.format.value=binary
 %{staging,prod}.debezium.source.slot.name=made
 %dev.debezium.source.publication.name=dev
 %prod.db.host=prod.example.org
 `+text(t, "server.properties"))
-	for _, line := range []string{"format.value: simplestring", `slot: "made"`, `publication: "dbz_publication"`} {
+	for _, line := range []string{"format.value: binary", `slot: "made"`, `publication: "dbz_publication"`} {
 		if !has(yaml, line) {
 			t.Errorf("no %s in\n%s", line, yaml)
 		}
@@ -124,12 +124,12 @@ func TestImportProfile(t *testing.T) {
 func TestImportEnvironment(t *testing.T) {
 	t.Parallel()
 	server := text(t, "server.properties")
-	yaml := imported(t, environment("DEBEZIUM_FORMAT_VALUE", "simplestring", "DEBEZIUM_TRANSFORMS_OUTBOX_ROUTE_TOPIC_REPLACEMENT", "all.$${routedByValue}",
+	yaml := imported(t, environment("DEBEZIUM_FORMAT_VALUE", "binary", "DEBEZIUM_TRANSFORMS_OUTBOX_ROUTE_TOPIC_REPLACEMENT", "all.$${routedByValue}",
 		"DEBEZIUM_TRANSFORMS_OUTBOX_TABLE_FIELD_EVENT_KEY", "kee", "DEBEZIUM_SINK_KAFKA_PRODUCER_COMPRESSION_TYPE", "gzip", "DB_HOST", "env.example.org",
 		"DEBEZIUM_SOURCE_SLOT_NAME", "made", "_PROD_DEBEZIUM_SOURCE_PUBLICATION_NAME", "p",
 		"DEBEZIUM_SINK_KAFKA_PRODUCER_SASL_JAAS_CONFIG", `ScramLoginModule required username="env" password="${SECRET}";`),
 		"application.properties", "%prod.debezium.format.value=binary\n"+server)
-	for _, line := range []string{"format.value: simplestring", `route.topic.replacement: "all.${routedByValue}"`, `table.field.event.key: "kee"`, `compression: "gzip"`,
+	for _, line := range []string{"format.value: binary", `route.topic.replacement: "all.${routedByValue}"`, `table.field.event.key: "kee"`, `compression: "gzip"`,
 		`slot: "${DEBEZIUM_SOURCE_SLOT_NAME}"`, `publication: "${_PROD_DEBEZIUM_SOURCE_PUBLICATION_NAME}"`, `username: "env"`, `password: "${SECRET}"`} {
 		if !has(yaml, line) {
 			t.Errorf("no %s in\n%s", line, yaml)

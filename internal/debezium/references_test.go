@@ -48,8 +48,8 @@ func TestImportVariables(t *testing.T) {
 		"several servers":           {nats + "${NATS}", []string{"NATS", "nats://a,nats://b"}, `servers: ["nats://a", "nats://b"]`, ""},
 		"tables":                    {"debezium.source.table.include.list=${T}", []string{"T", "a.outboxevent,c.outboxevent"}, `- name: "c.outboxevent"`, ""},
 		"a sink":                    {strings.Replace(httpSink, "=http\n", "=${S}\n", 1), []string{"S", "http"}, "kind: http", "kind: kafka"},
-		"a format":                  {"debezium.format.value=${F}", []string{"F", "simplestring"}, "format.value: simplestring", ""},
-		"a property's format":       {"debezium.format.value=${my.format}\nmy.format=${F:x}string", []string{"F", "simple"}, "format.value: simplestring", ""},
+		"a format":                  {"debezium.format.value=${F}", []string{"F", "binary"}, "format.value: binary", ""},
+		"a property's format":       {"debezium.format.value=${my.format}\nmy.format=${F:x}nary", []string{"F", "bi"}, "format.value: binary", ""},
 		"a variable's format":       {"debezium.format.value=${F}", []string{"F", "${G:json}", "G", "binary"}, "format.value: binary", ""},
 		"a pipeline":                {"debezium.source.topic.prefix=${P}", []string{"P", "orders"}, "pipeline: orders", ""},
 		"transformations":           {"debezium.transforms=${ALL}", []string{"ALL", "outbox", "DEBEZIUM_TRANSFORMS_OUTBOX_TABLE_FIELD_EVENT_KEY", "kee"}, `table.field.event.key: "kee"`, ""},
@@ -80,7 +80,7 @@ func TestImportUnsetVariables(t *testing.T) {
 	t.Parallel()
 	for _, option := range []string{"sink.type", "format.value", "format.value.schemas.enable", "source.table.include.list", "source.connector.class", "source.plugin.name",
 		"transforms", "source.topic.prefix", "source.heartbeat.action.query", "sink.kafka.producer.security.protocol", "sink.kafka.producer.sasl.jaas.config",
-		"sink.kafka.producer.key.serializer", "transforms.outbox.table.expand.json.payload", "source.provide.transaction.metadata"} {
+		"sink.kafka.producer.key.serializer", "transforms.outbox.table.expand.json.payload"} {
 		_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(serverWith(t, "debezium."+option+"=${NOT_SET}"))}}, environment(), nil, bytea)
 		if err == nil || strings.Count(err.Error(), "NOT_SET is not set: set it") != 1 || strings.Count(err.Error(), "debezium."+option+":")+strings.Count(err.Error(), "debezium."+option+` "`) != 1 {
 			t.Errorf("%s: error %v", option, err)

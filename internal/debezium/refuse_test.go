@@ -33,20 +33,28 @@ func TestImportRefusesLoss(t *testing.T) {
 		files []debezium.File
 		want  []string
 	}{
-		"the slot is dropped":      {served(t, "debezium.source.slot.drop.on.stop=true"), []string{`debezium.source.slot.drop.on.stop "true"`, "set it to false"}},
-		"a connector's slot":       {connected(t, `"slot.drop.on.stop": true`), []string{`slot.drop.on.stop "true"`, "set it to false"}},
-		"a class for the value":    {served(t, "debezium.format.value.class=io.acme.Avro"), []string{`debezium.format.value.class "io.acme.Avro"`, "set debezium.format.value to"}},
-		"a class for the header":   {served(t, "debezium.format.header.class=io.acme.Avro"), []string{`debezium.format.header.class "io.acme.Avro"`}},
-		"decimals as numbers":      {connected(t, `"key.converter": "org.apache.kafka.connect.json.JsonConverter", "key.converter.schemas.enable": "false", "key.converter.decimal.format": "NUMERIC"`), []string{`decimal.format "NUMERIC"`, "remove it"}},
-		"defaults for NULL":        {connected(t, `"key.converter": "org.apache.kafka.connect.json.JsonConverter", "key.converter.schemas.enable": "false", "key.converter.replace.null.with.default": "true"`), []string{"replace.null.with.default", "set it to false"}},
-		"another encoding":         {connected(t, `"key.converter": "org.apache.kafka.connect.storage.StringConverter", "key.converter.encoding": "UTF-16"`), []string{`encoding "UTF-16"`, "UTF-8"}},
-		"an unknown delegate":      {swap("org.apache.kafka.connect.json.JsonConverter", "io.acme.Avro"), []string{`value.converter.delegate.converter.type "io.acme.Avro"`}},
-		"a delegate for headers":   {connected(t, `"header.converter": "io.debezium.converters.BinaryDataConverter", "header.converter.delegate.converter.type": "org.apache.kafka.connect.json.JsonConverter"`), []string{"header.converter.delegate.converter.type", "SimpleHeaderConverter"}},
-		"another router":           {swap("io.debezium.transforms.outbox.EventRouter", "com.acme.connect.OutboxEventRouter"), []string{`transforms.outbox.type "com.acme.connect.OutboxEventRouter"`, "io.debezium.transforms.outbox.EventRouter"}},
-		"topics that are made":     {connected(t, `"topic.creation.default.partitions": 6, "topic.creation.default.replication.factor": 3`), []string{`topic.creation.default.partitions "6"`, `topic.creation.default.replication.factor "3"`, "make them with these settings"}},
-		"a time that is no number": {served(t, "debezium.sink.type=http", "debezium.sink.http.url=http://h/", "debezium.sink.http.headers.prefix=", "debezium.sink.http.headers.encode.base64=false", `debezium.sink.http.timeout.ms=5000ms\n    url: http://evil/ #`), []string{"debezium.sink.http.timeout.ms", "must be a whole number"}},
-		"times of another form":    {served(t, "debezium.source.time.precision.mode=connect", "debezium.transforms.outbox.table.fields.additional.placement=at:header"), []string{`debezium.source.time.precision.mode "connect"`, "column at", "set it to adaptive"}},
-		"decimals of another form": {served(t, "debezium.source.decimal.handling.mode=double", "debezium.transforms.outbox.table.fields.additional.placement=price:header"), []string{`debezium.source.decimal.handling.mode "double"`, "column price"}},
+		"the slot is dropped":         {served(t, "debezium.source.slot.drop.on.stop=true"), []string{`debezium.source.slot.drop.on.stop "true"`, "set it to false"}},
+		"a connector's slot":          {connected(t, `"slot.drop.on.stop": true`), []string{`slot.drop.on.stop "true"`, "set it to false"}},
+		"a class for the value":       {served(t, "debezium.format.value.class=io.acme.Avro"), []string{`debezium.format.value.class "io.acme.Avro"`, "set debezium.format.value to"}},
+		"a class for the header":      {served(t, "debezium.format.header.class=io.acme.Avro"), []string{`debezium.format.header.class "io.acme.Avro"`}},
+		"decimals as numbers":         {connected(t, `"key.converter": "org.apache.kafka.connect.json.JsonConverter", "key.converter.schemas.enable": "false", "key.converter.decimal.format": "NUMERIC"`), []string{`decimal.format "NUMERIC"`, "remove it"}},
+		"defaults for NULL":           {connected(t, `"key.converter": "org.apache.kafka.connect.json.JsonConverter", "key.converter.schemas.enable": "false", "key.converter.replace.null.with.default": "true"`), []string{"replace.null.with.default", "set it to false"}},
+		"another encoding":            {connected(t, `"key.converter": "org.apache.kafka.connect.storage.StringConverter", "key.converter.encoding": "UTF-16"`), []string{`encoding "UTF-16"`, "UTF-8"}},
+		"an unknown delegate":         {swap("org.apache.kafka.connect.json.JsonConverter", "io.acme.Avro"), []string{`value.converter.delegate.converter.type "io.acme.Avro"`}},
+		"a delegate for headers":      {connected(t, `"header.converter": "io.debezium.converters.BinaryDataConverter", "header.converter.delegate.converter.type": "org.apache.kafka.connect.json.JsonConverter"`), []string{"header.converter.delegate.converter.type", "SimpleHeaderConverter"}},
+		"another router":              {swap("io.debezium.transforms.outbox.EventRouter", "com.acme.connect.OutboxEventRouter"), []string{`transforms.outbox.type "com.acme.connect.OutboxEventRouter"`, "io.debezium.transforms.outbox.EventRouter"}},
+		"topics that are made":        {connected(t, `"topic.creation.default.partitions": 6, "topic.creation.default.replication.factor": 3`), []string{`topic.creation.default.partitions "6"`, `topic.creation.default.replication.factor "3"`, "make them with these settings"}},
+		"a time that is no number":    {served(t, "debezium.sink.type=http", "debezium.sink.http.url=http://h/", "debezium.sink.http.headers.prefix=", "debezium.sink.http.headers.encode.base64=false", `debezium.sink.http.timeout.ms=5000ms\n    url: http://evil/ #`), []string{"debezium.sink.http.timeout.ms", "must be a whole number"}},
+		"times of another form":       {served(t, "debezium.source.time.precision.mode=connect", "debezium.transforms.outbox.table.fields.additional.placement=at:header"), []string{`debezium.source.time.precision.mode "connect"`, "column at", "set it to adaptive"}},
+		"an expanded payload as text": {served(t, "debezium.format.value=simplestring"), []string{`debezium.format.value "simplestring"`, "Struct{name=value}"}},
+		"an envelope as text": {swap(payload, `"value.converter": "org.apache.kafka.connect.storage.StringConverter", "transforms.outbox.table.fields.additional.placement": "at:envelope"`),
+			[]string{`value.converter "org.apache.kafka.connect.storage.StringConverter"`, "Struct{name=value}"}},
+		"transactions of Kafka":     {connected(t, `"exactly.once.support": "required"`), []string{`exactly.once.support "required"`, "header id"}},
+		"a column that is left out": {connected(t, `"column.exclude.list": "inventory.outboxevent.(a|payload)"`), []string{"column.exclude.list", "would change columns"}},
+		"a class in another case":   {swap("PostgresConnector", "PostgreSQLConnector"), []string{"is no class of Debezium's, which has MariaDbConnector, MongoDbConnector, MySqlConnector, PostgresConnector"}},
+		"a name that is not known":  {swap("outbox-connector", "${ConnectorName}"), []string{"holds a variable whose value is not known"}},
+		"a table that is not known": {swap("inventory.outboxevent", "${Schema}.outbox"), []string{"is a variable whose value is not known"}},
+		"decimals of another form":  {served(t, "debezium.source.decimal.handling.mode=double", "debezium.transforms.outbox.table.fields.additional.placement=price:header"), []string{`debezium.source.decimal.handling.mode "double"`, "column price"}},
 	} {
 		_, err := debezium.Import(c.files, environment(), nil, bytea)
 		if err == nil {
@@ -77,8 +85,12 @@ func TestImportRefusesLoss(t *testing.T) {
 		"nulls and empty arrays":   {served(t, ""), []string{"table.json.payload.null.behavior: ignore", "table.json.payload.empty.array.behavior: ignore"}},
 		"nulls that are kept": {served(t, "debezium.transforms.outbox.table.json.payload.null.behavior=optional_bytes"),
 			[]string{`table.json.payload.null.behavior: "optional_bytes"`, "table.json.payload.empty.array.behavior: ignore"}},
-		"comments": {connected(t, `"//": "long text", "_comment2": "long text", "tasks.max": 1`), nil},
-		"signals":  {served(t, "debezium.source.signal.data.collection=public.signals", "debezium.source.table.include.list=inventory.outboxevent,public.signals"), []string{`- name: "inventory.outboxevent"`}},
+		"columns that nobody sends":            {connected(t, `"column.exclude.list": "inventory.outboxevent.retries,inventory\\.outboxevent\\.done"`), []string{"#   column.exclude.list: it names no column that is sent"}},
+		"an option without its transformation": {connected(t, `"table.field.event.key": "${nothing:x}"`), []string{"#   table.field.event.key: without transforms.NAME. in front, Debezium ignores it as well"}},
+		"an option that there is not":          {connected(t, `"transforms.outbox.route.topic.pattern": "${routedByValue:x}"`), []string{"#   transforms.outbox.route.topic.pattern: the outbox event router of Debezium 3.6 has no such option, and ignores it as well"}},
+		"a dot in brackets":                    {swap("inventory.outboxevent", "inventory[.]outboxevent"), []string{`- name: "inventory.outboxevent"`}},
+		"comments":                             {connected(t, `"//": "long text", "_comment2": "long text", "tasks.max": 1`), nil},
+		"signals":                              {served(t, "debezium.source.signal.data.collection=public.signals", "debezium.source.table.include.list=inventory.outboxevent,public.signals"), []string{`- name: "inventory.outboxevent"`}},
 	} {
 		yaml, err := debezium.Import(c.files, environment(), nil, bytea)
 		if err != nil {

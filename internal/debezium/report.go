@@ -41,11 +41,18 @@ func Report(files []File, env func(string) (string, bool), names []string, descr
 		}
 		if o.Fate == Kept && o.How == "" {
 			o.How = "it decides others"
+			if c.kind == "" {
+				o.Fate, o.How = Refused, "nobody looked at it: tailbox cannot read from this connector"
+			}
 		}
 		all = append(all, o)
 	}
 	for _, l := range c.layers {
-		for _, s := range l.settings {
+		for i, s := range l.settings {
+			if slices.ContainsFunc(l.settings[i+1:], func(later *setting) bool { return later.key == s.key }) {
+				all = append(all, Option{Key: s.key, Fate: NoEffect, How: "a later line sets it again"})
+				continue
+			}
 			tell(s.key)
 		}
 	}

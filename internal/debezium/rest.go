@@ -1,9 +1,12 @@
 package debezium
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tailbox/tailbox/router"
 )
 
 // An ignoredOption has no effect on what the outbox sends.
@@ -43,7 +46,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.source.struct.version", "the event's source is not sent"}, {"source.topic.", "the router names the topics"}, {"source.message.key.columns", "the router makes the key"},
 		{"source.tasks.max", "there is one"}, {"source.config.action.reload", "secrets are read when tailbox starts"}, {"source.name", own}, {"source.database.server.name", own}, {"source.database.tcpKeepAlive", own}, {"source.tcp.keep.alive", own},
 		{"source.database.query.timeout.ms", own}, {"source.database.connectionTimeZone", own}, {"source.database.sslfactory", own},
-		{"source.executor.", own}, {"source.record.processing.", own}, {"source.task.management.timeout.ms", own}, {"source.provide.transaction.metadata", "it is false"},
+		{"source.executor.", own}, {"source.record.processing.", own}, {"source.task.management.timeout.ms", own}, {"source.provide.transaction.metadata", "no message of the outbox has it, and nobody writes the topic of transactions any more"},
 		{"source.guardrail.", own}, {"source.connection.validation.timeout.ms", own}, {"source.internal.", own}, {"source.openlineage.", own},
 		{"source.database.server.id", own}, {"source.database.server.id.offset", own}, {"source.connect.timeout.ms", own}, {"source.connect.keep.alive", own},
 		{"source.connect.keep.alive.interval.ms", own}, {"source.use.nongraceful.disconnect", own}, {"source.binlog.", own}, {"source.min.row.count.to.stream.results", "nothing is read but the log"},
@@ -109,6 +112,9 @@ func (c *conversion) rest() {
 			}
 		}
 		name, source := strings.CutPrefix(key, "source.")
+		if why == "" && source && (c.routerKnows(name) || slices.Contains(router.OptionNames(), strings.Replace(name, "collection.", "table.", 1))) {
+			why = "without transforms.NAME. in front, Debezium ignores it as well"
+		}
 		if why == "" && (source && !heard(name) || c.server && !source) {
 			why = unheardOf
 		}
@@ -126,7 +132,7 @@ func (c *conversion) rest() {
 
 // harmful tells options of the source that would change the messages, or that send further ones.
 func (c *conversion) harmful() {
-	for key, harmless := range map[string]string{"source.provide.transaction.metadata": "false", "source.binary.handling.mode": "bytes", "source.converters": "",
+	for key, harmless := range map[string]string{"source.binary.handling.mode": "bytes", "source.converters": "",
 		"source.post.processors": "", "source.message.prefix.include.list": "", "source.slot.stream.params": "", "source.cursor.pipeline": "", "source.field.exclude.list": "",
 		"source.field.renames": "", "source.field.blacklist": "", "source.mongodb.authentication.class": "io.debezium.connector.mongodb.connection.DefaultMongoDbAuthProvider"} {
 		if s := c.settings[key]; s == nil || s.used {
@@ -146,7 +152,14 @@ func (c *conversion) harmful() {
 			c.problem(c.take(key), "has Debezium leave out rows of transactions that other servers began, and is not built into tailbox: remove it if messages of all servers are to be sent")
 		}
 	}
+	if s := c.settings["source.exactly.once.support"]; s.is("required") {
+		c.problem(c.take("source.exactly.once.support"), "has Kafka Connect send in transactions, and tailbox can send a message twice: let what reads the messages drop those whose header id it has seen, then remove this option")
+	}
 	for _, key := range c.keys("source.column.") {
+		if (key == "source.column.exclude.list" || key == "source.column.blacklist") && !c.sends(c.settings[key].value) {
+			c.ignore("it names no column that is sent", key)
+			continue
+		}
 		c.problem(c.take(key), "would change columns of the outbox, and is not built into tailbox: let the application write what may be sent")
 	}
 	creates := true
@@ -161,6 +174,28 @@ func (c *conversion) harmful() {
 	c.modes()
 	c.comments()
 	c.ignore("messages without a table are not sent", "source.message.prefix.exclude.list")
+}
+
+// sends reports whether a list of patterns names a column of an outbox that the router reads.
+func (c *conversion) sends(patterns string) bool {
+	columns := []string{c.columnOf("table.field.event.id", "id"), c.columnOf("table.field.event.key", "aggregateid"), c.columnOf("table.field.event.payload", "payload"),
+		c.columnOf("route.by.field", "aggregatetype"), c.options["table.field.event.timestamp"], c.options["table.field.event.schema.version"]}
+	for _, entry := range commas(c.options["table.fields.additional.placement"]) {
+		column, _, _ := strings.Cut(entry, ":")
+		columns = append(columns, strings.TrimSpace(column))
+	}
+	for _, pattern := range commas(patterns) {
+		re, err := regexp.Compile(`^(?i:` + pattern + `)$`)
+		if err != nil {
+			return true
+		}
+		for _, table := range c.tables {
+			if slices.ContainsFunc(columns, func(column string) bool { return column != "" && re.MatchString(table+"."+column) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // comments lists options that are comments by their names, as JSON has no others. Their text is not repeated.

@@ -3,6 +3,8 @@ package debezium
 import (
 	"bytes"
 	"errors"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,16 +14,16 @@ import (
 // errEmptied means that a shell replaces a placeholder of Debezium's before Kafka Connect sees it.
 var errEmptied = errors.New(`the shell replaces ${routedByValue} before Kafka Connect sees it: write \${routedByValue} in the script, or give the connector as GET /connectors/NAME/config answers`)
 
-// scriptConnectors finds the connectors in a script of a shell: each word and here-document that is an object with a connector's class. A variable of the
-// shell stays as ${NAME}.
+// scriptConnectors finds the connectors in a script of a shell: each word and here-document that is an object with a connector's class. A variable that the
+// script does not set to one text becomes a reference to the environment.
 func scriptConnectors(script []byte) (all []*tree, err error) {
 	parsed, err := syntax.NewParser().Parse(bytes.NewReader(script), "")
 	if err != nil {
 		return nil, nil // perhaps a document that shows a command
 	}
-	documents := map[*syntax.Word]bool{}
+	documents, values := map[*syntax.Word]bool{}, assignments(parsed)
 	syntax.Walk(parsed, func(node syntax.Node) bool {
-		var s shellText
+		s := shellText{values: values}
 		switch n := node.(type) {
 		case *syntax.Word:
 			if documents[n] {
@@ -70,9 +72,41 @@ func quotedWord(w *syntax.Word) bool {
 // literally: no backslash has a meaning.
 const literally = "literally"
 
+// assignments are the variables that a script sets, each to one text: ${NAME:-text} is its text. Secrets are left to the environment.
+func assignments(script *syntax.File) map[string]string {
+	values, unknown := map[string]string{}, map[string]bool{}
+	syntax.Walk(script, func(node syntax.Node) bool {
+		switch n := node.(type) {
+		case *syntax.WordIter:
+			unknown[n.Name.Value] = true
+		case *syntax.Assign:
+			if n.Name == nil {
+				return true
+			}
+			var s shellText
+			if n.Value != nil {
+				s.parts(n.Value.Parts, "")
+			}
+			name, text := n.Name.Value, s.String()
+			before, again := values[name]
+			unknown[name] = unknown[name] || n.Append || n.Index != nil || n.Array != nil || n.Value == nil || s.open || again && before != text || secretName.MatchString(name)
+			values[name] = text
+		}
+		return true
+	})
+	maps.DeleteFunc(values, func(name, _ string) bool { return unknown[name] })
+	return values
+}
+
+var secretName = regexp.MustCompile(`(?i)PASS|SECRET|TOKEN|PWD`)
+
 // shellText is the text that a shell makes of a word.
 type shellText struct {
 	strings.Builder
+	// values are the variables whose text is known.
+	values map[string]string
+	// open: there is a variable or a command whose text is not known.
+	open bool
 	// emptied: a variable of the shell has the name of Debezium's placeholder.
 	emptied bool
 }
@@ -88,16 +122,32 @@ func (s *shellText) parts(parts []syntax.WordPart, within string) {
 		case *syntax.DblQuoted:
 			s.parts(p.Parts, "\\$`\"")
 		case *syntax.ParamExp:
-			s.emptied = s.emptied || p.Param != nil && p.Param.Value == "routedByValue"
-			if p.Short {
-				s.WriteString("${" + p.Param.Value + "}")
-				continue
-			}
-			_ = syntax.NewPrinter().Print(s, p) // into memory
+			s.variable(p)
 		default:
-			_ = syntax.NewPrinter().Print(s, p)
+			s.open = true
+			_ = syntax.NewPrinter().Print(s, p) // into memory
 		}
 	}
+}
+
+// variable writes the text of a variable if it is known, else a reference to the environment.
+func (s *shellText) variable(p *syntax.ParamExp) {
+	if p.Param == nil {
+		s.open = true
+		return
+	}
+	name := p.Param.Value
+	s.emptied = s.emptied || name == "routedByValue"
+	if value, known := s.values[name]; known {
+		s.WriteString(value)
+		return
+	}
+	if e := p.Exp; e != nil && e.Word != nil && (e.Op == syntax.DefaultUnset || e.Op == syntax.DefaultUnsetOrNull) && !secretName.MatchString(name) {
+		s.parts(e.Word.Parts, "")
+		return
+	}
+	s.open = true
+	s.WriteString("${env:" + name + "}")
 }
 
 func (s *shellText) literal(text, within string) {

@@ -3,7 +3,9 @@ package debezium
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -12,13 +14,16 @@ func connectors() map[string]string {
 	return map[string]string{"PostgresConnector": "postgres", "MySqlConnector": "mysql", "MariaDbConnector": "mariadb", "MongoDbConnector": mongodb}
 }
 
+// ofKnown is the package of a connector for a database that is read.
+var ofKnown = regexp.MustCompile(`^io\.debezium\.connector\.(postgresql|mysql|mariadb|mongodb)\.`)
+
 const mongodb = "mongodb"
 
 // source writes pipeline and source; ok is false if the connector is not known, and so none of its options.
 func (c *conversion) source() (ok bool) {
 	class := c.take("source.connector.class")
 	if class == nil {
-		c.missing("source.connector.class", "is missing: this is no configuration of a Debezium connector")
+		c.missing("source.connector.class", "is missing: this is no configuration of a Debezium connector: give the whole of it, as GET /connectors/NAME/config answers")
 		return false
 	}
 	c.kind = connectors()[class.value[strings.LastIndexByte(class.value, '.')+1:]]
@@ -26,6 +31,10 @@ func (c *conversion) source() (ok bool) {
 		c.kind = "mariadb"
 	}
 	if c.kind == "" {
+		if ofKnown.MatchString(class.value) {
+			c.problem(class, "is no class of Debezium's, which has %s for what tailbox reads", strings.Join(slices.Sorted(maps.Keys(connectors())), ", "))
+			return false
+		}
 		c.problem(class, "tailbox reads the logs of Postgres, MySQL, MariaDB and MongoDB alone: keep Debezium for this outbox")
 		return false
 	}
@@ -56,6 +65,9 @@ func (c *conversion) source() (ok bool) {
 func (c *conversion) pipeline() (name, from string) {
 	for _, key := range []string{"source.name", "source.topic.prefix", "source.database.server.name", "source.mongodb.name"} {
 		if s := c.take(key); s != nil && s.value != "" && name == "" {
+			if strings.Contains(s.value, "${") {
+				c.problem(s, "holds a variable whose value is not known, and the pipeline is named after it: write the value")
+			}
 			name, from = pipelineName(s.value), s.key
 		}
 	}
@@ -118,16 +130,17 @@ func keyword(v string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(v) + "'"
 }
 
+// secondConnector is how to come from another output plugin. A connector that has an offset does not make another slot.
+const secondConnector = "start a second connector, with another name, topic.prefix and slot.name, plugin.name=pgoutput and snapshot.mode=no_data, while this one runs; then stop this one, and import the second"
+
 // slot writes which slot and publication are taken over.
 func (c *conversion) slot() {
 	plugin := c.take("source.plugin.name")
 	switch {
 	case plugin == nil:
-		c.missing("source.plugin.name", "is missing, so that Debezium's slot has the output plugin decoderbufs, which cannot be taken over: let Debezium make a slot with "+
-			"plugin.name=pgoutput and another slot.name first, and import that configuration once it has caught up")
+		c.missing("source.plugin.name", "is missing, so that Debezium's slot has the output plugin decoderbufs, which cannot be taken over: "+secondConnector)
 	case plugin.value != "pgoutput":
-		c.problem(plugin, "a slot with this output plugin cannot be taken over: let Debezium make one with plugin.name=pgoutput and another slot.name first, and import that "+
-			"configuration once it has caught up")
+		c.problem(plugin, "a slot with this output plugin cannot be taken over: "+secondConnector)
 	}
 	slot, from := c.text("source.slot.name", "debezium")
 	c.out.set(1, "slot", quoted(slot), from)
@@ -172,6 +185,10 @@ func (c *conversion) outboxTables() {
 	c.out.madeOf("tables", include.key)
 	for _, pattern := range commas(include.value) {
 		table, ok := literal(pattern)
+		if strings.Contains(pattern, "${") {
+			c.problem(include, "%s is a variable whose value is not known: write the value", pattern)
+			continue
+		}
 		if !ok {
 			c.problem(include, "%s is a pattern: name each outbox, as in inventory.outbox", pattern)
 			continue
@@ -205,6 +222,6 @@ func (c *conversion) outboxTables() {
 // literal is the name that a pattern of Debezium's stands for, if it stands for one alone. A dot that is not escaped counts as
 // one.
 func literal(pattern string) (name string, ok bool) {
-	name = strings.ReplaceAll(pattern, `\.`, ".")
+	name = strings.NewReplacer(`\.`, ".", "[.]", ".").Replace(pattern)
 	return name, name != "" && !strings.ContainsAny(name, `\*+?()[]{}|^$`)
 }

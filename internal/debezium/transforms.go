@@ -36,8 +36,13 @@ func (c *conversion) router() {
 		case found != "" && c.reroutes(name, class):
 		case !slices.Contains(routerClasses(), class.value):
 			if !c.passes(name, class, found != "") {
+				own := routerClasses()[0]
+				if c.kind == mongodb {
+					own = routerClasses()[1]
+				}
 				c.problem(class, "this transformation would change the messages, and is not built into tailbox: do without it, or keep Debezium for this outbox; "+
-					"Debezium's outbox event router is %s", routerClasses()[0])
+					"Debezium's outbox event router is %s", own)
+				c.ignore("it is of the transformation that is refused", c.keys("transforms."+name+".")...)
 			}
 		case found != "":
 			c.problem(class, "is a second outbox event router: split the configuration, one pipeline a router")
@@ -78,7 +83,7 @@ func (c *conversion) passes(name string, class *setting, routed bool) bool {
 		}
 	case "io.debezium.transforms.ExtractNewRecordState", "io.debezium.transforms.UnwrapFromEnvelope":
 		if routed && !c.tombstones() {
-			why = "behind the outbox event router there are no change events, and all else passes it as it is"
+			why = "behind the outbox event router there are no change events, and all else passes it as it is. A message without a payload (NULL), which it may drop, is sent"
 		}
 	}
 	if why == "" {
@@ -135,13 +140,13 @@ func (c *conversion) routerOptions(prefix string) {
 		if name == "predicate" || name == "negate" {
 			continue
 		}
+		if name != "field.name.adjustment.mode" && name != "drop.fields.header.name" && !c.routerKnows(name) {
+			c.ignore(noOption, key)
+			continue
+		}
 		s := c.take(key)
 		if name == "field.name.adjustment.mode" && s.value == "none" || name == "drop.fields.header.name" {
 			c.out.ignored(s.key, "it changes nothing in an outbox event")
-			continue
-		}
-		if !c.routerKnows(name) {
-			c.out.ignored(s.key, noOption)
 			continue
 		}
 		expand = expand || strings.HasSuffix(name, ".expand.json.payload") && strings.EqualFold(s.value, "true")
@@ -217,6 +222,22 @@ func (c *conversion) formats() {
 	}
 }
 
+// asText refuses a converter that writes the text of Java's object in place of a payload with fields.
+func (c *conversion) asText(part string, s *setting) {
+	if part != "value" || s == nil {
+		return
+	}
+	for _, why := range []struct {
+		is   bool
+		what string
+	}{{strings.EqualFold(c.options["table.expand.json.payload"], "true"), "expanded payload"}, {strings.Contains(c.options["table.fields.additional.placement"], ":envelope"), "envelope"}} {
+		if why.is {
+			c.problem(s, "has Debezium write an %s as Struct{name=value}, which is no JSON, and which tailbox does not write: set it to JSON without schemas once what reads the messages takes that", why.what)
+			return
+		}
+	}
+}
+
 func (c *conversion) serverFormat(part string) {
 	key := "format." + part
 	name, from := c.text(key, "json")
@@ -228,12 +249,14 @@ func (c *conversion) serverFormat(part string) {
 	case "json", "jsonbytearray":
 		c.json(part, key, schemas, from)
 	case "simplestring":
+		c.asText(part, c.settings[key])
 		c.out.set(1, key, name, from)
 	case "binary":
 		c.binary(part, key, from)
 	default:
 		s := c.settings[key]
 		c.problem(s, "this format is not built into tailbox: set it to json with %s.schemas.enable=false, or to simplestring or binary, which pass on the column's bytes", s.key)
+		c.ignore("it is of the format that is refused", c.keys(key+".")...)
 	}
 	c.converterOptions(key)
 }
@@ -245,11 +268,12 @@ func (c *conversion) connectFormat(part string) {
 		if part == "header" {
 			return // SimpleHeaderConverter: the text
 		}
-		c.problems = append(c.problems, &Problem{Key: key, Reason: "is missing, so that the worker's counts: name the worker's properties file too, or add the line to the connector"})
+		c.problems = append(c.problems, &Problem{Key: key, Reason: "is missing, so that the worker's counts: name the worker's file too (its properties, .env or compose file, or KafkaConnect), or add the line to the connector"})
 		return
 	}
 	switch class := s.value[strings.LastIndexByte(s.value, '.')+1:]; class {
 	case "StringConverter", "SimpleHeaderConverter":
+		c.asText(part, s)
 		c.out.set(1, "format."+part, "simplestring", s.key)
 	case "ByteArrayConverter":
 		c.out.set(1, "format."+part, "binary", s.key)
@@ -260,6 +284,7 @@ func (c *conversion) connectFormat(part string) {
 	default:
 		c.problem(s, "this converter is not built into tailbox: use org.apache.kafka.connect.json.JsonConverter with %s.schemas.enable=false, or "+
 			"org.apache.kafka.connect.storage.StringConverter or io.debezium.converters.BinaryDataConverter, which pass on the column's bytes", s.key)
+		c.ignore("it is of the converter that is refused", c.keys(key+".")...)
 	}
 	c.converterOptions(key)
 }

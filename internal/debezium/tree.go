@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/tailscale/hujson"
 	"gopkg.in/yaml.v3"
@@ -68,19 +69,13 @@ var errLarge = errors.New("it is too large for a configuration")
 
 // readJSON reads one document of JSON, also with comments in it and commas behind the last of something.
 func readJSON(text []byte) (*tree, error) {
-	if plain, err := hujson.Standardize(bytes.Clone(text)); err == nil {
-		text = plain
+	text, err := hujson.Standardize(bytes.Clone(text))
+	if err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "hujson: "))
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	t, err := jsonTree(d, mostDepth)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something stands behind its end")
-	}
-	return t, nil
+	return jsonTree(d, mostDepth)
 }
 
 func jsonTree(d *json.Decoder, depth int) (*tree, error) {
