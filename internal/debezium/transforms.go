@@ -224,17 +224,16 @@ func (c *conversion) formats() {
 
 // asText refuses a converter that writes the text of Java's object in place of a payload with fields.
 func (c *conversion) asText(part string, s *setting) {
-	if part != "value" || s == nil {
-		return
+	what := ""
+	switch {
+	case part != "value" || s == nil:
+	case c.expands():
+		what = "expanded payload"
+	case strings.Contains(c.options["table.fields.additional.placement"], ":envelope"):
+		what = "envelope"
 	}
-	for _, why := range []struct {
-		is   bool
-		what string
-	}{{strings.EqualFold(c.options["table.expand.json.payload"], "true"), "expanded payload"}, {strings.Contains(c.options["table.fields.additional.placement"], ":envelope"), "envelope"}} {
-		if why.is {
-			c.problem(s, "has Debezium write an %s as Struct{name=value}, which is no JSON, and which tailbox does not write: set it to JSON without schemas once what reads the messages takes that", why.what)
-			return
-		}
+	if what != "" {
+		c.problem(s, "has Debezium write an %s as Struct{name=value}, which is no JSON, and which tailbox does not write: set it to JSON without schemas once what reads the messages takes that", what)
 	}
 }
 
