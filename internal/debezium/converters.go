@@ -49,6 +49,15 @@ func (c *conversion) columnOf(option, byDefault string) string {
 	return byDefault
 }
 
+// placed are the columns that table.fields.additional.placement names.
+func (c *conversion) placed() (columns []string) {
+	for _, entry := range commas(c.options["table.fields.additional.placement"]) {
+		column, _, _ := strings.Cut(entry, ":")
+		columns = append(columns, strings.TrimSpace(column))
+	}
+	return columns
+}
+
 // modes refuses modes of times and decimals if a column is placed that they may be about.
 func (c *conversion) modes() {
 	times := "adaptive"
@@ -64,11 +73,7 @@ func (c *conversion) modes() {
 		if s == nil || s.used || containsFold(mode.harmless, s.value) {
 			continue
 		}
-		var placed []string
-		for _, entry := range commas(c.options["table.fields.additional.placement"]) {
-			column, _, _ := strings.Cut(entry, ":")
-			placed = append(placed, strings.TrimSpace(column))
-		}
+		placed := c.placed()
 		if len(placed) == 0 {
 			continue // it is listed as without effect
 		}

@@ -42,13 +42,15 @@ func (c *conversion) read(f File) {
 	extension := strings.ToLower(filepath.Ext(l.name))
 	named := slices.Contains([]string{".yaml", ".yml", ".json", ".properties", ".env"}, extension)
 	if !named && curl.Match(bare) { // a script that sends a connector to Kafka Connect
-		if found, err := scriptConnectors(bare); err != nil {
+		found, err := scriptConnectors(bare)
+		switch {
+		case err != nil:
 			c.unreadable(l, "JSON", bare, err)
 			return
-		} else if len(found) == 1 {
+		case len(found) == 1:
 			c.document(l, found[0])
 			return
-		} else if len(found) > 1 {
+		case len(found) > 1:
 			c.several(l, found)
 			return
 		}

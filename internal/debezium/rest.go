@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/tailbox/tailbox/router"
 )
 
 // An ignoredOption has no effect on what the outbox sends.
@@ -112,7 +110,7 @@ func (c *conversion) rest() {
 			}
 		}
 		name, source := strings.CutPrefix(key, "source.")
-		if why == "" && source && (c.routerKnows(name) || slices.Contains(router.OptionNames(), strings.Replace(name, "collection.", "table.", 1))) {
+		if why == "" && source && isRouterOption(name) {
 			why = "without transforms.NAME. in front, Debezium ignores it as well"
 		}
 		if why == "" && (source && !heard(name) || c.server && !source) {
@@ -180,10 +178,7 @@ func (c *conversion) harmful() {
 func (c *conversion) sends(patterns string) bool {
 	columns := []string{c.columnOf("table.field.event.id", "id"), c.columnOf("table.field.event.key", "aggregateid"), c.columnOf("table.field.event.payload", "payload"),
 		c.columnOf("route.by.field", "aggregatetype"), c.options["table.field.event.timestamp"], c.options["table.field.event.schema.version"]}
-	for _, entry := range commas(c.options["table.fields.additional.placement"]) {
-		column, _, _ := strings.Cut(entry, ":")
-		columns = append(columns, strings.TrimSpace(column))
-	}
+	columns = append(columns, c.placed()...)
 	for _, pattern := range commas(patterns) {
 		re, err := regexp.Compile(`^(?i:` + pattern + `)$`)
 		if err != nil {

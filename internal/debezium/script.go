@@ -35,11 +35,11 @@ func scriptConnectors(script []byte) (all []*tree, err error) {
 				return true
 			}
 			documents[n.Hdoc] = true
-			within := "\\$`"
 			if quotedWord(n.Word) {
-				within = literally
+				s.WriteString(n.Hdoc.Lit())
+			} else {
+				s.parts(n.Hdoc.Parts, "\\$`")
 			}
-			s.parts(n.Hdoc.Parts, within)
 		default:
 			return true
 		}
@@ -68,9 +68,6 @@ func quotedWord(w *syntax.Word) bool {
 		return !plain || strings.Contains(lit.Value, `\`)
 	})
 }
-
-// literally: no backslash has a meaning.
-const literally = "literally"
 
 // assignments are the variables that a script sets, each to one text: ${NAME:-text} is its text. Secrets are left to the environment.
 func assignments(script *syntax.File) map[string]string {
@@ -152,7 +149,7 @@ func (s *shellText) variable(p *syntax.ParamExp) {
 
 func (s *shellText) literal(text, within string) {
 	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && within != literally && i+1 < len(text) {
+		if text[i] == '\\' && i+1 < len(text) {
 			switch next := text[i+1]; {
 			case next == '\n':
 				i++

@@ -170,7 +170,12 @@ func (c *conversion) routerKnows(name string) bool {
 	case strings.HasPrefix(name, "format."), strings.HasPrefix(name, "route.topic.then."), c.mongoRouter && strings.HasPrefix(name, table) && name != behavior, !c.mongoRouter && strings.HasPrefix(name, collection):
 		return false
 	}
-	return slices.Contains(router.OptionNames(), strings.Replace(name, collection, table, 1))
+	return isRouterOption(name)
+}
+
+// isRouterOption reports whether a router, whichever it is, has an option.
+func isRouterOption(name string) bool {
+	return slices.Contains(router.OptionNames(), strings.Replace(name, "collection.", "table.", 1))
 }
 
 // predicate checks that the router is applied to the outbox, which is all that is read here.
