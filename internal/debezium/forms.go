@@ -2,6 +2,7 @@ package debezium
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -198,7 +199,7 @@ func isConnector(t *tree) bool {
 
 // several takes the only connector of a list, or the only one with an outbox event router.
 func (c *conversion) several(l *layer, all []*tree) {
-	var names []string
+	var names, others []string
 	var routers, rest []*tree
 	for _, t := range all {
 		if t.kind != mapping {
@@ -208,13 +209,19 @@ func (c *conversion) several(l *layer, all []*tree) {
 			rest = append(rest, t)
 			continue
 		}
-		names = append(names, t.is("name")+t.is("metadata", "name"))
+		name := connectorName(t)
+		names = append(names, name)
 		if routes(t) {
 			routers = append(routers, t)
+		} else {
+			others = append(others, name)
 		}
 	}
 	switch {
 	case len(routers) == 1:
+		for _, name := range others {
+			c.out.ignored("connector "+name, "it has no outbox event router")
+		}
 		c.document(l, routers[0])
 	case len(routers) > 1 || len(names) > 0:
 		c.form(l, fmt.Sprintf("it holds %d connectors, %s, of which %d have an outbox event router: give one of them in a file of its own", len(names), strings.Join(names, ", "), len(routers)))
@@ -222,6 +229,11 @@ func (c *conversion) several(l *layer, all []*tree) {
 	for _, t := range rest {
 		c.document(l, t)
 	}
+}
+
+// connectorName is the name that a document gives its connector.
+func connectorName(t *tree) string {
+	return cmp.Or(t.is("name"), t.is("metadata", "name"), t.is("config", "name"), "without a name")
 }
 
 // routes reports whether an outbox event router stands somewhere in a connector.

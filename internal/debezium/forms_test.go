@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,6 +92,9 @@ func TestImportForms(t *testing.T) {
 			all = append(all, debezium.File{Name: fmt.Sprintf("file%d", i), Data: []byte(data)})
 		}
 		got, err := debezium.Import(all, environment(), nil, bytea)
+		if strings.Contains(strings.Join(c, ""), other) != strings.Contains(string(got), "#   connector files: it has no outbox event router\n") {
+			t.Errorf("%s: the other connector is not told, or one that is not there:\n%s", name, got)
+		}
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if withoutTitle(got) != withoutTitle(want) {
@@ -269,6 +273,24 @@ func TestReport(t *testing.T) {
 		if fates[key].Fate != want {
 			t.Errorf("%s: %+v, want %s", key, fates[key], want)
 		}
+	}
+}
+
+// TestReportOfWorker: options that a worker and a connector have in common are told for both.
+func TestReportOfWorker(t *testing.T) {
+	t.Parallel()
+	worker := debezium.File{Name: "worker.properties", Data: []byte("bootstrap.servers=k:9092\nkey.converter=io.acme.Avro\nkey.converter.x=1\nname=worker\n")}
+	connector := debezium.File{Name: "connector.json", Data: []byte(strings.Replace(text(t, "connector.json"), `"tasks.max"`,
+		`"key.converter": "org.apache.kafka.connect.storage.StringConverter", "tasks.max"`, 1))}
+	var got []string
+	for _, o := range debezium.Report([]debezium.File{worker, connector}, environment(), nil, bytea) {
+		if o.Key == "key.converter" || o.Key == "name" || o.Key == "key.converter.x" {
+			got = append(got, o.Key+" "+string(o.Fate))
+		}
+	}
+	want := []string{"key.converter no effect", "key.converter.x no effect", "name no effect", "name kept", "key.converter kept"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -25,6 +25,9 @@ const (
 	unusedPrefix = "unused."
 )
 
+// notMixed is why an option of a converter has no effect.
+const notMixed = "it is of a converter that does not count here: Kafka Connect does not mix the worker's with the connector's"
+
 // merge makes one configuration of the files. Which of several counts is not the same in Debezium Server and in Kafka Connect.
 func (c *conversion) merge() {
 	c.server = c.variables.serve()

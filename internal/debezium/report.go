@@ -47,13 +47,28 @@ func Report(files []File, env func(string) (string, bool), names []string, descr
 		}
 		all = append(all, o)
 	}
+	filed := map[*setting]string{}
+	for key, s := range c.settings {
+		filed[s] = key
+	}
 	for _, l := range c.layers {
 		for i, s := range l.settings {
-			if slices.ContainsFunc(l.settings[i+1:], func(later *setting) bool { return later.key == s.key }) {
+			key, counts := filed[s]
+			switch {
+			case slices.ContainsFunc(l.settings[i+1:], func(later *setting) bool { return later.key == s.key }):
 				all = append(all, Option{Key: s.key, Fate: NoEffect, How: "a later line sets it again"})
-				continue
+			case len(filed) > 0 && !counts:
+				all = append(all, Option{Key: s.key, Fate: NoEffect, How: "another place sets it, and that counts"})
+			case strings.HasPrefix(key, unusedPrefix):
+				all = append(all, Option{Key: s.key, Fate: NoEffect, How: notMixed})
+			default:
+				tell(s.key)
 			}
-			tell(s.key)
+		}
+	}
+	for _, l := range c.layers {
+		for _, s := range l.settings {
+			told[s.key] = true
 		}
 	}
 	var variables []string

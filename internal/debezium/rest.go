@@ -61,7 +61,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.json.serialization.mode", "the router sends values as before"}, {"source.filters.match.mode", "the collections are named"}, {"source.collection.exclude.list", "the collections are named"},
 		{"source.collection.blacklist", "the collections are named"}, {"source.database.exclude.list", "the tables are named"}, {"source.database.blacklist", "the tables are named"},
 		{"quarkus.", "it is the Java server's"}, {profilePrefix, "it is of another profile"}, {otherPrefix, "it is not Debezium's"},
-		{unusedPrefix, "it is of a converter that does not count here: Kafka Connect does not mix the worker's with the connector's"}, {"api.", own},
+		{unusedPrefix, notMixed}, {"api.", own},
 		{"transforms.", "the transformation is not in the list of transforms"}, {"predicates", "no transformation uses it"}, {"predicates.", "no transformation uses it"}, {"sink.", "it is of another sink"}, {"format.", "it is of another format"},
 		{"key.converter.", "it is of another converter"}, {"value.converter.", "it is of another converter"}, {"header.converter.", "it is of another converter"},
 	}
