@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/metadata"
@@ -16,8 +19,8 @@ import (
 // operationWrite is the bit of the permission to write in a topic's operations.
 const operationWrite = 1 << 4
 
-// Check implements sink.Checker: each configured broker can be reached and lets the relay in, and each configured topic
-// exists, has leaders and may be written. It makes no topics.
+// Check implements sink.Checker: each configured broker can be reached and lets the relay in, so does each address that the brokers advertise, and each
+// configured topic exists, has leaders and may be written. It makes no topics.
 func (s *Sink) Check(ctx context.Context) []error {
 	return sink.AppendProblem(s.check(ctx), s.cfg.plaintext())
 }
@@ -41,12 +44,33 @@ func (s *Sink) check(ctx context.Context) []error {
 	if err != nil {
 		return append(problems, fmt.Errorf("ask for topics: %w", err))
 	}
+	problems = append(problems, s.checkAdvertised(ctx, r)...)
 	for i := range r.Topics {
 		if err := s.checkTopic(ctx, r, &r.Topics[i]); err != nil {
 			problems = append(problems, err)
 		}
 	}
 	return problems
+}
+
+// checkAdvertised dials the addresses that the brokers give for themselves, all at once: messages go there, and not to the configured ones.
+func (s *Sink) checkAdvertised(ctx context.Context, r *metadata.Response) []error {
+	addresses := slices.DeleteFunc(slices.Collect(maps.Values(brokersOf(r))), func(address string) bool { return slices.Contains(s.cfg.Brokers, address) })
+	problems := make([]error, len(addresses))
+	var dialing sync.WaitGroup
+	for i, address := range addresses {
+		dialing.Go(func() {
+			c, err := s.cluster.dialer.dial(ctx, address)
+			if err != nil {
+				problems[i] = fmt.Errorf("%w: the brokers give this address for one of them (advertised.listeners), and messages are sent there: "+
+					"make it reachable from here, or set brokers to a listener that advertises an address which is", err)
+				return
+			}
+			s.cluster.put(c)
+		})
+	}
+	dialing.Wait()
+	return slices.DeleteFunc(problems, func(err error) bool { return err == nil })
 }
 
 // hint adds the fix to an error of connecting.

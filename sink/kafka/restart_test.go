@@ -147,3 +147,16 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// A listener that can be reached, of a broker that tells clients to go where nobody listens.
+func TestCheckAdvertised(t *testing.T) {
+	t.Parallel()
+	k := servers.SharedKafka(t)
+	topic := k.NewTopic(t, 1)
+	brokers, advertised := k.MisadvertisedBrokers(t)
+	s := newSink(t, kafka.Config{Brokers: brokers, Topics: []string{topic}, ConnectTimeout: 5 * time.Second})
+	problems := s.Check(t.Context())
+	if len(problems) != 1 || !strings.Contains(problems[0].Error(), advertised) || !strings.Contains(problems[0].Error(), "advertised.listeners") {
+		t.Errorf("problems: %v, want one with %s", problems, advertised)
+	}
+}

@@ -238,6 +238,16 @@ func (k *KafkaServer) MutualTLSBrokers() []string { return k.addresses(tlsMutual
 // SASLTLSBrokers are those of the listener with both SASL and TLS.
 func (k *KafkaServer) SASLTLSBrokers() []string { return k.addresses(saslTLS) }
 
+// MisadvertisedBrokers are those of a listener that can be reached, and the address that it gives to clients, where nobody
+// listens while there is no [KafkaServer.Proxy].
+func (k *KafkaServer) MisadvertisedBrokers(tb testing.TB) (brokers []string, advertised string) {
+	tb.Helper()
+	if k.external != nil {
+		unavailable(tb, k.owned("have a listener that gives another address"))
+	}
+	return k.addresses(proxied), fmt.Sprintf("127.0.0.1:%d", k.proxyPort)
+}
+
 // Proxy starts a proxy that clients keep to: who dials it is told no other
 // address. At most one at a time for a broker.
 func (k *KafkaServer) Proxy(tb testing.TB) *Proxy {
