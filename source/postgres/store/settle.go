@@ -18,6 +18,9 @@ import (
 // errMiscounted begins a settlement anew because not all rows were there, and nothing told which.
 var errMiscounted = errors.New("some rows were not there")
 
+// errMoved begins a settlement anew because another session changed a row while a statement waited for it.
+var errMoved = errors.New("some rows were changed meanwhile")
+
 // Settle makes outcomes durable in one transaction. It takes two round trips, and a third where deliveries are parked.
 func (s *Store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
 	return s.Core.Settle(ctx, fitSettlement(s.encoding, in))
@@ -75,7 +78,7 @@ func (s *settler) Rollback(ctx context.Context) error { return s.rollback(ctx) }
 func (s *settler) Trouble(a *relational.Attempt, err error) relational.Trouble {
 	state := pgerr.State(err)
 	return relational.Trouble{Rows: errors.Is(err, errMiscounted), Stale: pgerr.StalePlan(err), Feedback: a.Fed && state != "" && !pgerr.Passing(err),
-		NoTable: state == pgerr.NoSuchTable, Passing: pgerr.Passing(err), LockWait: state == pgerr.LockNotAvailable}
+		NoTable: state == pgerr.NoSuchTable, Passing: pgerr.Passing(err) || errors.Is(err, errMoved), LockWait: state == pgerr.LockNotAvailable}
 }
 
 // FindRows implements relational.Settler: the next statements name the rows that they find.

@@ -113,7 +113,7 @@ func (w *rowWork) sql(passLocked bool) string {
 		from = "(SELECT v.* FROM " + from + " JOIN " + t.SQL + " AS l ON l." + id + t.ID.Equals + "v.id FOR UPDATE OF l SKIP LOCKED) AS v"
 	}
 	// Each row is looked up by its id, whatever the planner thinks of a table that has no statistics yet: it might compare
-	// every row with every id. What another session changes in between is not found, and tried again.
+	// every row with every id. What another session changes in between is not found, see presentRows.
 	from += " CROSS JOIN LATERAL (SELECT q.ctid, q.tableoid FROM " + t.SQL + " AS q WHERE q." + id + t.ID.Equals + "v.id OFFSET 0) AS at"
 	where := " WHERE t.ctid OPERATOR(pg_catalog.=) at.ctid AND t.tableoid OPERATOR(pg_catalog.=) at.tableoid RETURNING v.n"
 	if w.delete {
@@ -216,6 +216,9 @@ func (a *attempt) judgeMissing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(present) > 0 && !a.SkipLocked {
+		return errMoved
+	}
 	for _, w := range a.work {
 		for i := range w.rows {
 			if w.found[i] {
@@ -241,11 +244,9 @@ func (a *attempt) judgeMissing(ctx context.Context) error {
 	return nil
 }
 
-// presentRows looks, where locked rows were passed over, which of the missing are there.
+// presentRows looks which of the missing rows are there: locked rows were passed over, or another session changed a row while its statement waited for it,
+// so that the row is no longer where the statement had found it.
 func (a *attempt) presentRows(ctx context.Context) (map[*relational.RowChange]bool, error) {
-	if !a.SkipLocked {
-		return nil, nil
-	}
 	present := make(map[*relational.RowChange]bool)
 	b := &pgx.Batch{}
 	for _, w := range a.work {
@@ -255,7 +256,7 @@ func (a *attempt) presentRows(ctx context.Context) (map[*relational.RowChange]bo
 				missing = append(missing, &w.rows[i])
 			}
 		}
-		if len(missing) == 0 || a.LockedTables[w.table.String()] {
+		if len(missing) == 0 || a.LockedTables[w.table.String()] || w.alike && !a.SkipLocked {
 			continue
 		}
 		ids, err := w.ids(func(i int) bool { return !w.found[i] })
@@ -271,6 +272,9 @@ func (a *attempt) presentRows(ctx context.Context) (map[*relational.RowChange]bo
 			})
 			return store.OnTable(w.table.String(), err)
 		})
+	}
+	if b.Len() == 0 {
+		return nil, nil
 	}
 	if err := a.s.send(ctx, b); err != nil {
 		return nil, fmt.Errorf("look for locked rows: %w", err)

@@ -1,0 +1,44 @@
+package store_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/postgres/pgtest"
+	"github.com/tailbox/tailbox/source/sourcetest"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// TestSettleBesideUpdate: an application changes a row while a settlement waits for it. The row is still there, and gets what it has to show.
+func TestSettleBesideUpdate(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"15", "17", "18"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			r := pgtest.NewStoreRig(t, servers.Shared(t, version), nil, pgtest.Shape("tailbox", "outbox"))
+			r.Row(1)
+			m := pgtest.Msg(1, "g")
+			r.ParkWhole(sourcetest.Head("kafka", m, 0))
+			other := r.Connect()
+			pgtest.Exec(t, other, "BEGIN")
+			pgtest.Exec(t, other, "UPDATE outbox SET payload = payload")
+			done := make(chan error, 1)
+			go func() {
+				_, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", m)}})
+				done <- err
+			}()
+			r.Until("a settlement that waits", func() bool {
+				return r.Text("SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == "1"
+			})
+			pgtest.Exec(t, other, "COMMIT")
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			r.Until("the row to be settled", func() bool {
+				r.Due("kafka") // it finishes what is unfinished first
+				return strings.HasPrefix(r.Rows(), "1 delivered")
+			})
+		})
+	}
+}
