@@ -82,3 +82,56 @@ func TestReconcileKeepsWithinMemory(t *testing.T) {
 		}
 	})
 }
+
+// late is a store with one pending row that came late, below all that was read, as with polling.
+type late struct {
+	strangers
+}
+
+func (late) Load(context.Context) (*checkpoint.Loaded, error) {
+	return &checkpoint.Loaded{Checkpoint: &checkpoint.Checkpoint{SourceID: "s", Resume: "1000", Log: 1, LastCommit: 1000}}, nil
+}
+
+func (s late) Pending(ctx context.Context, after string, limit int) (*checkpoint.PendingRows, error) {
+	out, err := s.strangers.Pending(ctx, after, limit)
+	out.Commit = 42
+	return out, err
+}
+
+// What is found comes behind all that was read, also before a restart.
+func TestFoundBehindTheCheckpoint(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		before := outbox.Position{Log: 1, Commit: 1000}
+		for term := range 3 {
+			store := late{strangers{left: new(atomic.Int32), largest: new(atomic.Int64)}}
+			store.left.Store(2)
+			got := make(chan outbox.Position, 2)
+			to := answering{func(_ context.Context, ds []*sink.Delivery) []error {
+				got <- ds[0].Message.Position
+				return nil
+			}}
+			src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
+				<-time.After(time.Minute)
+				if err := emit(ctx, &source.Batch{Barrier: "b"}); err != nil {
+					return err
+				}
+				<-ctx.Done()
+				return nil
+			}}
+			end := started(t, relayWith(t, src, to, store, 30*time.Second))
+			for range 2 {
+				select {
+				case at := <-got:
+					if at.Compare(before) <= 0 {
+						t.Errorf("term %d: a row got position %v, and %v was delivered before", term, at, before)
+					}
+					before = at
+				case <-time.After(10 * time.Minute):
+					t.Fatal("a row did not come")
+				}
+			}
+			end()
+		}
+	})
+}

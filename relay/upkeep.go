@@ -148,6 +148,12 @@ type missedRows struct {
 // foundRank is the first N of rows that are found behind a transaction. No transaction has so many rows.
 const foundRank = 1 << 31
 
+// rankNow is the N that the first row gets which is found behind a transaction. The clock has it grow from term to term, faster than rows are found: with
+// polling nothing may have been read between two of them. It begins anew once in 194 days.
+func rankNow(now time.Time) uint32 {
+	return foundRank + uint32(now.UnixMilli()*128/1000%foundRank)
+}
+
 // admit queues rows that the log does not hold as if they had come from it, between two transactions. Their positions are
 // behind everything that was read, so that a consumer which drops what is at or below the highest position of a group
 // does not drop them.
@@ -155,10 +161,10 @@ func (rc *reconciler) admit() {
 	if rc.missed == nil || rc.e.inTransaction {
 		return
 	}
-	commit, msgs, parkedAt := max(rc.missed.commit, rc.e.settler.lastSeen.Commit), rc.missed.msgs, rc.missed.parkedAt
+	commit, msgs, parkedAt := max(rc.missed.commit, rc.e.settler.lastSeen.Commit, rc.e.settler.saved.LastCommit), rc.missed.msgs, rc.missed.parkedAt
 	rc.missed = nil
 	if commit != rc.commit {
-		rc.commit, rc.rank = commit, foundRank
+		rc.commit, rc.rank = commit, rankNow(time.Now())
 	}
 	for _, m := range msgs {
 		m.Position = outbox.Position{Log: rc.e.start.Log, Commit: commit, N: rc.rank}
