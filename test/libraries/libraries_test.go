@@ -34,6 +34,16 @@ type program struct {
 // newProgram builds tailbox, and takes the configuration of a page. The pairs of replaced are texts of it and what stands there instead.
 func newProgram(t *testing.T, page string, replaced ...string) *program {
 	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "coming-from", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newProgramWith(t, strings.NewReplacer(replaced...).Replace(string(yamlBlock.FindSubmatch(text)[1])))
+}
+
+// newProgramWith is newProgram with a configuration.
+func newProgramWith(t *testing.T, config string) *program {
+	t.Helper()
 	dir := t.TempDir()
 	p := &program{t: t, path: filepath.Join(dir, "tailbox")}
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", p.path, "./cmd/tailbox")
@@ -41,18 +51,14 @@ func newProgram(t *testing.T, page string, replaced ...string) *program {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build tailbox: %v\n%s", err, out)
 	}
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "coming-from", page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := strings.NewReplacer(replaced...).Replace(string(yamlBlock.FindSubmatch(text)[1])) + "\nadmin: {listen: \"off\"}\n"
 	file := filepath.Join(dir, "tailbox.yaml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(config+"\nadmin: {listen: \"off\"}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	server := servers.Postgres(t, "17", servers.WithSetting("track_commit_timestamp", "on"))
 	p.url = server.URL(server.NewDatabase(t))
 	p.env = append(os.Environ(), "DATABASE_URL="+p.url, "TAILBOX_CONFIG="+file)
+	var err error
 	if p.pool, err = pgxpool.New(t.Context(), p.url); err != nil {
 		t.Fatal(err)
 	}
@@ -76,14 +82,20 @@ type line struct {
 	Payload                 json.RawMessage
 }
 
+// relay is a relay that is not started yet. The end of ctx stops it.
+func (p *program) relay(ctx context.Context) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, p.path, "run")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Env, cmd.Stderr = p.env, os.Stderr
+	return cmd
+}
+
 // deliver runs the relay until it has printed n messages.
 func (p *program) deliver(n int) (lines []line) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute) // if they never come
 	defer cancel()
-	cmd := exec.CommandContext(ctx, p.path, "run")
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.Env, cmd.Stderr = p.env, os.Stderr
+	cmd := p.relay(ctx)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		p.t.Fatal(err)
