@@ -19,22 +19,19 @@ func (s *Sink) answer(resp *nethttp.Response, text string) error {
 		return nil
 	}
 	err := fmt.Errorf("post to %s: answered %d %s", s.target, code, nethttp.StatusText(code))
-	if text = sink.OneLine(text); text != "" {
-		err = fmt.Errorf("%w: %s", err, text)
+	if line := sink.OneLine(text); line != "" {
+		err = fmt.Errorf("%w: %s", err, line)
 	}
 	wait, asked := sink.RetryAfter(resp.Header.Get("Retry-After"), time.Now())
+	if fix := operatorFix(code, text); fix != "" {
+		return sink.Misconfigured(fmt.Errorf("%w: %s", err, fix))
+	}
 	switch {
 	case code >= 300 && code < 400:
 		return sink.Misconfigured(fmt.Errorf("%w: %s", err, redirected(resp)))
-	case code == 401 || code == 403:
-		return sink.Misconfigured(fmt.Errorf("%w: check bearer, headers and tls", err))
-	case code == 404 || code == 405 || code == 410:
-		return sink.Misconfigured(fmt.Errorf("%w: check url", err))
-	case code == 407:
-		return sink.Misconfigured(fmt.Errorf("%w: check HTTP_PROXY and HTTPS_PROXY in the environment", err))
 	case code == 429, code == 503 && asked:
 		return sink.Throttled(err, wait)
-	case code == 408 || code >= 502 && code <= 504:
+	case code == 408, code >= 502 && code <= 504, behindCloudflare(code):
 		return sink.Unavailable(err)
 	case code == 409 || code == 425:
 		return sink.Rejected(err)
@@ -43,6 +40,61 @@ func (s *Sink) answer(resp *nethttp.Response, text string) error {
 	}
 	return sink.Rejected(err)
 }
+
+// operatorFix returns the fix for an answer that is about the address, the connection or the account, "" for any other. Such an answer meets every
+// request: if it counted as the message's fault, a whole backlog would die of it.
+func operatorFix(code int, text string) string {
+	switch code {
+	case 400:
+		return frontFix(text)
+	case 401, 403:
+		return "check bearer, headers and tls"
+	case 402:
+		return "check the account at the endpoint: it may be blocked or unpaid"
+	case 404, 405, 410:
+		return "check url"
+	case 407:
+		return "check HTTP_PROXY and HTTPS_PROXY in the environment"
+	case 421:
+		return "the server does not serve this name over this connection: check url, tls.server_name, and a header Host in headers"
+	case 423, 424:
+		return "the endpoint's own resource is locked, or something that it depends on failed: check the endpoint"
+	case 426:
+		return "the server wants another protocol: check url, and whether it has to begin with https"
+	}
+	return ""
+}
+
+const (
+	certificateFix = "the server does not accept the client's certificate: check tls.cert and tls.key"
+	plainFix       = "the server expects TLS: check url, which has to begin with https"
+)
+
+// frontFix returns the fix for a 400 that a web server gives before it looks at the request, "" for any other 400. Some servers do not end the
+// handshake if the client's certificate is expired or missing: they answer 400 to all that follows. frontFix compares how the whole answer
+// begins, since an endpoint that repeats a part of the message in its own 400 must not pass for such a server.
+func frontFix(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	for _, known := range []struct{ begins, fix string }{
+		{"<html> <head><title>400 The SSL certificate error</title>", certificateFix},               // nginx
+		{"<html> <head><title>400 No required SSL certificate was sent</title>", certificateFix},    // nginx
+		{"<html> <head><title>400 The plain HTTP request was sent to HTTPS port</title>", plainFix}, // nginx
+		{`<!DOCTYPE HTML PUBLIC "-//IETF//DTD HTML 2.0//EN"> <html><head> <title>400 Bad Request</title> </head><body> <h1>Bad Request</h1> ` +
+			"<p>Your browser sent a request that this server could not understand.<br /> " +
+			"Reason: You're speaking plain HTTP to an SSL-enabled server port.", plainFix}, // Apache
+	} {
+		if strings.HasPrefix(text, known.begins) {
+			return known.fix
+		}
+	}
+	if text == "Client sent an HTTP request to an HTTPS server." { // Go
+		return plainFix
+	}
+	return ""
+}
+
+// behindCloudflare reports whether a status is one that Cloudflare gives if the server behind it is down, slow, or out of reach.
+func behindCloudflare(code int) bool { return code >= 520 && code <= 527 || code == 530 }
 
 // redirected is the fix for an answer that names another address, or should.
 func redirected(resp *nethttp.Response) string {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	nethttp "net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -39,13 +42,16 @@ func TestStatus(t *testing.T) {
 		{status: 302, class: sink.ClassMisconfigured}, {status: 304, class: sink.ClassMisconfigured}, {status: 307, class: sink.ClassMisconfigured},
 		{status: 400, class: sink.ClassPermanent, says: "400 Bad Request: field x is missing"},
 		{status: 401, class: sink.ClassMisconfigured, says: "check bearer"},
-		{status: 402, class: sink.ClassPermanent},
+		{status: 402, class: sink.ClassMisconfigured, says: "check the account"},
 		{status: 403, class: sink.ClassMisconfigured}, {status: 404, class: sink.ClassMisconfigured, says: "check url"},
 		{status: 405, class: sink.ClassMisconfigured}, {status: 407, class: sink.ClassMisconfigured, says: "HTTP_PROXY"},
 		{status: 408, class: sink.ClassUnavailable}, {status: 409, class: sink.ClassRejected},
 		{status: 410, class: sink.ClassMisconfigured}, {status: 413, class: sink.ClassPermanent},
 		{status: 415, class: sink.ClassPermanent}, {status: 418, class: sink.ClassPermanent},
-		{status: 422, class: sink.ClassPermanent}, {status: 425, class: sink.ClassRejected},
+		{status: 421, class: sink.ClassMisconfigured, says: "check url, tls.server_name"},
+		{status: 422, class: sink.ClassPermanent}, {status: 423, class: sink.ClassMisconfigured, says: "check the endpoint"},
+		{status: 424, class: sink.ClassMisconfigured, says: "check the endpoint"}, {status: 425, class: sink.ClassRejected},
+		{status: 426, class: sink.ClassMisconfigured, says: "check url"},
 		{status: 429, class: sink.ClassThrottled},
 		{status: 429, retryAfter: "7", class: sink.ClassThrottled, min: 7 * time.Second, max: 7 * time.Second},
 		{status: 429, retryAfter: "999999", class: sink.ClassThrottled, min: time.Hour, max: time.Hour},
@@ -57,7 +63,10 @@ func TestStatus(t *testing.T) {
 		{status: 500, class: sink.ClassRejected}, {status: 501, class: sink.ClassRejected},
 		{status: 502, class: sink.ClassUnavailable}, {status: 503, class: sink.ClassUnavailable},
 		{status: 503, retryAfter: "3", class: sink.ClassThrottled, min: 3 * time.Second, max: 3 * time.Second},
-		{status: 504, class: sink.ClassUnavailable}, {status: 599, class: sink.ClassRejected}, {status: 700, class: sink.ClassRejected},
+		{status: 504, class: sink.ClassUnavailable}, {status: 519, class: sink.ClassRejected}, {status: 520, class: sink.ClassUnavailable},
+		{status: 521, class: sink.ClassUnavailable}, {status: 522, class: sink.ClassUnavailable}, {status: 524, class: sink.ClassUnavailable},
+		{status: 527, class: sink.ClassUnavailable}, {status: 528, class: sink.ClassRejected}, {status: 529, class: sink.ClassRejected},
+		{status: 530, class: sink.ClassUnavailable}, {status: 599, class: sink.ClassRejected}, {status: 700, class: sink.ClassRejected},
 	} {
 		t.Run(fmt.Sprint(test.status, test.retryAfter), func(t *testing.T) {
 			t.Parallel()
@@ -100,6 +109,56 @@ func TestStatus(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// nginxPage is the page of an error that nginx gives before it looks at the request.
+func nginxPage(title string) string {
+	return "<html>\r\n<head><title>400 " + title + "</title></head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n<center>" + title +
+		"</center>\r\n<hr><center>nginx/1.26.3</center>\r\n</body>\r\n</html>\r\n"
+}
+
+// TestBadRequestsOfTheFront: a web server that refuses the client's certificate, or plain HTTP, says so with a 400, to every request. It is no fault of
+// a message. An endpoint that repeats such a text within its own answer judges the message.
+func TestBadRequestsOfTheFront(t *testing.T) {
+	t.Parallel()
+	apache := "<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">\n<html><head>\n<title>400 Bad Request</title>\n</head><body>\n<h1>Bad Request</h1>\n" +
+		"<p>Your browser sent a request that this server could not understand.<br />\nReason: You're speaking plain HTTP to an SSL-enabled server port.<br />\n" +
+		" Instead use the HTTPS scheme to access this URL, please.<br />\n</p>\n</body></html>\n"
+	for name, test := range map[string]struct {
+		body, says string
+		class      sink.Class
+	}{
+		"expired certificate": {nginxPage("The SSL certificate error"), "check tls.cert and tls.key", sink.ClassMisconfigured},
+		"no certificate":      {nginxPage("No required SSL certificate was sent"), "check tls.cert and tls.key", sink.ClassMisconfigured},
+		"plain HTTP":          {nginxPage("The plain HTTP request was sent to HTTPS port"), "check url", sink.ClassMisconfigured},
+		"plain HTTP, Apache":  {apache, "check url", sink.ClassMisconfigured},
+		"large headers":       {nginxPage("Request Header Or Cookie Too Large"), "400", sink.ClassPermanent},
+		"repeated":            {`{"error":"bad note","note":"400 No required SSL certificate was sent"}`, "400", sink.ClassPermanent},
+		"repeated page":       {"<p>bad note: " + nginxPage("The SSL certificate error"), "400", sink.ClassPermanent},
+		"repeated text":       {"bad note: Client sent an HTTP request to an HTTPS server.", "400", sink.ClassPermanent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEndpoint(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+				w.WriteHeader(400)
+				fmt.Fprint(w, test.body)
+			})
+			err := newSink(t, http.Config{URL: e.url()}).Deliver(t.Context(), deliveries(1))[0]
+			if got, _, _ := sink.Classify(err); got != test.class || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v: %v, want %v, with %q", got, err, test.class, test.says)
+			}
+		})
+	}
+
+	// Go's own server, asked in the clear where it speaks TLS.
+	secure := httptest.NewUnstartedServer(nil)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	err := newSink(t, http.Config{URL: "http://" + secure.Listener.Addr().String()}).Deliver(t.Context(), deliveries(1))[0]
+	if got, _, _ := sink.Classify(err); got != sink.ClassMisconfigured || !strings.Contains(err.Error(), "check url") {
+		t.Errorf("%v: %v, want misconfigured", got, err)
 	}
 }
 

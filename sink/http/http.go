@@ -23,7 +23,7 @@
 // matched by id or else by index; what it leaves out is tried again.
 //
 // A request that failed before its first byte was written is unreachable. One that was written and not answered is
-// rejected: the endpoint may have accepted it, so the next attempt may be a duplicate, with the same id. The sink never
+// unavailable: the endpoint may have accepted it, so the next attempt may be a duplicate, with the same id. The sink never
 // sends a request twice by itself. It speaks HTTP/1.1 alone, where one connection carries one request at a time, and
 // it is known what became of each.
 package http

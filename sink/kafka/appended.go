@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
 )
@@ -14,6 +15,8 @@ type appended struct {
 	offset  int64 // of the first record
 	// refused are the records that the broker blames.
 	refused []refusal
+	// throttle is how long the broker takes nothing more from this client.
+	throttle time.Duration
 }
 
 type refusal struct {
@@ -23,6 +26,10 @@ type refusal struct {
 
 // ApiKey implements protocol.Message.
 func (*appended) ApiKey() protocol.ApiKey { return protocol.Produce } //nolint:revive // It is the library's name.
+
+// throttlesAfter is the first version in whose answer the throttle is still to come. A broker that does not know it has held back the answer for that
+// time.
+const throttlesAfter = 6
 
 // readAppended reads the body of an answer, in the versions 3 to 8.
 func readAppended(version int16, body []byte) (*appended, error) {
@@ -62,6 +69,10 @@ func readAppended(version int16, body []byte) (*appended, error) {
 		return nil, w.err
 	case partitions != 1:
 		return nil, fmt.Errorf("the answer names %d partitions", partitions)
+	}
+	// This field is the last one: if it is missing, it is known all the same what became of the batch.
+	if throttle := w.int32(); version >= throttlesAfter {
+		a.throttle = time.Duration(max(throttle, 0)) * time.Millisecond
 	}
 	return a, nil
 }

@@ -65,18 +65,22 @@ func newCluster(d *dialer) *cluster {
 
 func (c *cluster) topic(name string) *topic { return c.known.Load().topics[name] }
 
-// get returns a connection to a broker, an idle one if there is any.
+// get returns a connection to a broker, an idle one if there is any from which the broker reads.
 func (c *cluster) get(ctx context.Context, address string) (*conn, error) {
 	now := time.Now()
 	for {
 		c.mu.Lock()
 		idle := c.idle[address]
-		if len(idle) == 0 {
+		at := len(idle) - 1
+		for at >= 0 && now.Before(idle[at].mutedUntil) {
+			at--
+		}
+		if at < 0 {
 			c.mu.Unlock()
 			return c.dialer.dial(ctx, address)
 		}
-		last := idle[len(idle)-1]
-		c.idle[address] = idle[:len(idle)-1]
+		last := idle[at]
+		c.idle[address] = slices.Delete(idle, at, at+1)
 		c.mu.Unlock()
 		if last.alive(now) {
 			return last, nil

@@ -39,6 +39,7 @@ type conn struct {
 	correlation int32
 	idleSince   time.Time // zero: never used
 	expires     time.Time // zero: never
+	mutedUntil  time.Time // the broker reads nothing from it before; zero: it does
 
 	mu   sync.Mutex
 	call *call // the request that waits for an answer

@@ -88,14 +88,18 @@ const (
 	late
 	// denied: an operator has to act.
 	denied
+	// policy: a policy of the broker, or of a gateway before it. It is about the client or the topic, unless the answer names records.
+	policy
 	// slow: the client has used up its quota.
 	slow
 )
 
 func judge(code kafkago.Error) verdict {
 	switch code {
-	case kafkago.InvalidRecord, kafkago.InvalidTimestamp, kafkago.PolicyViolation:
+	case kafkago.InvalidRecord, kafkago.InvalidTimestamp:
 		return poison
+	case kafkago.PolicyViolation:
+		return policy
 	case kafkago.MessageSizeTooLarge, kafkago.RecordListTooLarge:
 		return tooLarge
 	case kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.UnknownTopicOrPartition, kafkago.BrokerNotAvailable,
@@ -112,6 +116,13 @@ func judge(code kafkago.Error) verdict {
 		return slow
 	}
 	return ambiguous
+}
+
+// againstPolicy is the error of a batch that a policy refuses as a whole. Gateways have policies about what a client does: if such a one is switched
+// on, it meets every message.
+func againstPolicy(err error) error {
+	return sink.Misconfigured(fmt.Errorf("%w: a policy of the broker, or of a gateway before it, refuses the batch: check the sink's compression, "+
+		"and whether the policy demands an idempotent producer or transactions, which tailbox does not use", err))
 }
 
 // deny classifies a refusal that an operator has to fix.

@@ -72,6 +72,7 @@ func TestJudgeTopic(t *testing.T) {
 		kafkago.RequestTimedOut: late, kafkago.NotEnoughReplicasAfterAppend: late, kafkago.Unknown: ambiguous,
 		kafkago.InvalidMessage: ambiguous, kafkago.NotEnoughReplicas: weak, kafkago.NotLeaderForPartition: elsewhere,
 		kafkago.MessageSizeTooLarge: tooLarge, kafkago.InvalidRecord: poison, kafkago.ThrottlingQuotaExceeded: slow,
+		kafkago.PolicyViolation: policy,
 	} {
 		if got := judge(code); got != want {
 			t.Errorf("%v: verdict %v, want %v", code, got, want)

@@ -7,16 +7,18 @@
 // # Order
 //
 // A call goes to one partition, as one record batch, which Kafka appends as a whole or not at all; there is one request
-// in flight to a partition. A batch whose answer was lost may have been appended: it is rejected, and sent again by
+// in flight to a partition. A batch whose answer was lost may have been appended: it is unavailable, and sent again by
 // the relay, so consumers may see its messages twice, but the first time in order. When a topic gets more partitions,
 // keys move: Kafka itself keeps no order across that, whoever writes.
 //
 // # Errors
 //
-// No connection, or a request that could not be written in full: unreachable. Written, and no answer, or one that leaves
-// it open whether the batch was appended: rejected. A batch that a broker refuses because of a message is permanent: of
-// that message where the broker names it, else of the whole call. A partition that moved is found again without cost.
-// Unknown topics, missing permissions and failed authentication wait for the operator.
+// No connection, or a request that could not be written in full: unreachable. Written, and no answer: unavailable. An answer
+// that leaves it open whether the batch was appended: rejected. A batch that a broker refuses because of a message is permanent: of
+// that message if the broker names it, else of the whole call. A partition that moved is found again without cost.
+// Unknown topics, missing permissions, failed authentication, and policies against the client wait for the operator. If
+// a quota is used up, the broker takes the batch and says how long it takes nothing more: until then the sink sends it
+// nothing, and answers throttled.
 package kafka
 
 import (
@@ -35,6 +37,7 @@ type Sink struct {
 	cluster  *cluster
 	requests sync.Pool
 	outages  outages
+	quotas   quotas
 }
 
 // New makes a Sink. It opens no connection.
@@ -49,6 +52,7 @@ func New(cfg Config) (*Sink, error) {
 	}
 	s := &Sink{cfg: cfg, cluster: newCluster(&dialer{cfg: cfg, tls: tlsConfig})}
 	s.outages.known = make(map[sink.Destination]*outage)
+	s.quotas.until = make(map[string]time.Time)
 	s.requests.New = func() any { return s.newProduce() }
 	return s, nil
 }

@@ -33,6 +33,9 @@ func (s *Sink) produce(ctx context.Context, t *topic, to sink.Destination, p *pr
 	if !ok {
 		return nil, s.moved(ctx, t, to, fmt.Errorf("partition %d of topic %s has no leader", to.Partition, to.Name))
 	}
+	if rest := s.quotas.rest(address); rest > 0 {
+		return nil, s.throttled(address, rest)
+	}
 	answer, err := s.request(ctx, address, p, whole(count))
 	if err != nil {
 		return nil, s.unreached(ctx, t, to, address, err)
@@ -95,8 +98,10 @@ func (s *Sink) exchange(ctx context.Context, c *conn, p *produce, whole func(err
 	answer, sent, err := c.exchange(requestCtx, protocol.Produce, version, p.request)
 	switch {
 	case err == nil:
+		appended := answer.(*appended)
+		c.mutedUntil = s.quotas.note(c.address, appended.throttle)
 		s.cluster.put(c)
-		return answer.(*appended), nil
+		return appended, nil
 	case sent && errors.Is(err, errTimeout):
 		return nil, whole(sink.Unavailable(fmt.Errorf("produce to broker %s: no answer within %v (possible duplicate: the batch may have been appended)",
 			c.address, s.cfg.Timeout)))
@@ -156,16 +161,16 @@ func (s *Sink) refused(ctx context.Context, t *topic, to sink.Destination, p *pr
 	switch judge(code) {
 	case poison:
 		permanent := sink.Permanent(err)
-		refused := make(map[int]error, len(answer.refused))
-		for _, r := range answer.refused {
-			if i := int(r.index); i >= 0 && i < count {
-				refused[i] = sink.Permanent(fmt.Errorf("%w: %s", err, sink.OneLine(r.text)))
-			}
+		if named := blamed(answer, count, err); named != nil {
+			return named, permanent
 		}
-		if len(refused) == 0 {
-			return nil, whole(count)(permanent)
+		return nil, whole(count)(permanent)
+	case policy:
+		if named := blamed(answer, count, err); named != nil {
+			return named, sink.Permanent(err)
 		}
-		return refused, permanent
+		// A policy may also look at records, so that each message has to be tried by itself.
+		return nil, whole(count)(againstPolicy(err))
 	case tooLarge:
 		return nil, s.tooLarge(ctx, t, p, count, err)
 	case elsewhere:
@@ -177,9 +182,25 @@ func (s *Sink) refused(ctx context.Context, t *topic, to sink.Destination, p *pr
 	case denied:
 		return nil, deny(to.Name, code, err)
 	case slow:
-		return nil, sink.Throttled(err, 0)
+		return nil, sink.Throttled(err, min(answer.throttle, mostThrottle))
 	}
 	return nil, whole(count)(sink.Rejected(err))
+}
+
+// blamed returns the errors of the messages that the broker names, by index; nil if it names none of the count messages.
+func blamed(answer *appended, count int, err error) map[int]error {
+	var named map[int]error
+	for _, r := range answer.refused {
+		i := int(r.index)
+		if i < 0 || i >= count {
+			continue
+		}
+		if named == nil {
+			named = make(map[int]error, len(answer.refused))
+		}
+		named[i] = sink.Permanent(fmt.Errorf("%w: %s", err, sink.OneLine(r.text)))
+	}
+	return named
 }
 
 // tooLarge handles a record batch that is larger than its topic allows. If the topic allows less than was assumed, smaller

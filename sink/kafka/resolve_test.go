@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +33,13 @@ type counting struct {
 	held  chan struct{} // metadata are answered when it is closed; nil: at once
 	begun chan struct{} // gets one for each request for metadata
 	slow  map[string]int
+
+	version  int16                     // the last one of produce requests
+	answers  produce.ResponsePartition // to each of them
+	throttle int32                     // in milliseconds, likewise
+	produced int                       // how many there were
+	other    *counting                 // leads the topics that begin with good-other
+	of       *counting                 // the one whose other this is, which knows the cluster
 }
 
 func newCounting(t *testing.T) *counting {
@@ -40,7 +48,7 @@ func newCounting(t *testing.T) *counting {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &counting{address: l.Addr().String(), begun: make(chan struct{}, 10_000), slow: map[string]int{}}
+	b := &counting{address: l.Addr().String(), begun: make(chan struct{}, 10_000), slow: map[string]int{}, version: 3}
 	host, port, _ := net.SplitHostPort(b.address)
 	n, _ := strconv.Atoi(port)
 	b.host, b.port = host, int32(n)
@@ -87,11 +95,14 @@ func (b *counting) answer(m protocol.Message) protocol.Message {
 	switch m := m.(type) {
 	case *apiversions.Request:
 		r := &apiversions.Response{}
-		for key, last := range map[protocol.ApiKey]int16{protocol.Metadata: 4, protocol.Produce: 3} {
+		for key, last := range map[protocol.ApiKey]int16{protocol.Metadata: 4, protocol.Produce: b.version} {
 			r.ApiKeys = append(r.ApiKeys, apiversions.ApiKeyResponse{ApiKey: int16(key), MaxVersion: last})
 		}
 		return r
 	case *metadata.Request:
+		if b.of != nil {
+			return b.of.answer(m)
+		}
 		b.mu.Lock()
 		b.asked = append(b.asked, strings.Join(m.TopicNames, " "))
 		held := b.held
@@ -101,14 +112,20 @@ func (b *counting) answer(m protocol.Message) protocol.Message {
 			<-held
 		}
 		r := &metadata.Response{Brokers: []metadata.ResponseBroker{{NodeID: 1, Host: b.host, Port: b.port}}}
+		if b.other != nil {
+			r.Brokers = append(r.Brokers, metadata.ResponseBroker{NodeID: 2, Host: b.other.host, Port: b.other.port})
+		}
 		for _, name := range m.TopicNames {
 			r.Topics = append(r.Topics, b.topic(name))
 		}
 		return r
 	case *produce.Request:
-		r := &produce.Response{}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.produced++
+		r := &produce.Response{ThrottleTimeMs: b.throttle}
 		for _, t := range m.Topics {
-			r.Topics = append(r.Topics, produce.ResponseTopic{Topic: t.Topic, Partitions: make([]produce.ResponsePartition, len(t.Partitions))})
+			r.Topics = append(r.Topics, produce.ResponseTopic{Topic: t.Topic, Partitions: slices.Repeat([]produce.ResponsePartition{b.answers}, len(t.Partitions))})
 		}
 		return r
 	}
@@ -121,7 +138,11 @@ func (b *counting) topic(name string) metadata.ResponseTopic {
 	if b.slow[name]--; !strings.HasPrefix(name, "good") || b.slow[name] >= 0 {
 		return metadata.ResponseTopic{Name: name, ErrorCode: int16(kafkago.UnknownTopicOrPartition)}
 	}
-	return metadata.ResponseTopic{Name: name, Partitions: []metadata.ResponsePartition{{LeaderID: 1}}}
+	leader := int32(1)
+	if b.other != nil && strings.HasPrefix(name, "good-other") {
+		leader = 2
+	}
+	return metadata.ResponseTopic{Name: name, Partitions: []metadata.ResponsePartition{{LeaderID: leader}}}
 }
 
 // requests is how often metadata were asked for.

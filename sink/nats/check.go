@@ -95,7 +95,8 @@ func (s *Sink) checkStream(ctx context.Context, c *conn) []error {
 
 // ask asks JetStream by one of its own subjects. A server that does not allow it does not answer either.
 func (c *conn) ask(ctx context.Context, subject, what string, question func(context.Context) error) (denied bool, err error) {
-	c.allow(subject)
+	c.expect(subject)
+	defer c.forget(subject)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var refusal error

@@ -35,12 +35,7 @@ type conn struct {
 	closed chan struct{}
 	cut    func() // closes the socket at once, even while a write to it hangs
 
-	mu sync.Mutex
-	// denied holds what the server said about subjects that the relay's user may not publish to; "" is all of them, since
-	// no answer can be heard.
-	denied map[string]error
-	// news is closed and replaced when denied changes.
-	news chan struct{}
+	denials
 }
 
 // alive reports whether messages can be published.
@@ -53,40 +48,6 @@ func (c *conn) alive() bool {
 	}
 }
 
-// deny notes what the server said about a subject.
-func (c *conn) deny(subject string, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.denied[subject] = err
-	close(c.news)
-	c.news = make(chan struct{})
-}
-
-// allow forgets what was said about a subject, before it is tried again.
-func (c *conn) allow(subject string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.denied, subject)
-}
-
-// denial returns a channel that is closed at the next news, and what the server said about a subject, nil if nothing.
-func (c *conn) denial(subject string) (<-chan struct{}, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.denied[""]; err != nil {
-		return c.news, err
-	}
-	return c.news, c.denied[subject]
-}
-
-// orDeaf is err, or in its place why no answer can be heard: the rest follows from that.
-func (c *conn) orDeaf(err error) error {
-	if _, denial := c.denial(""); denial != nil {
-		return denial
-	}
-	return err
-}
-
 // told takes what the server or the library says about no message in particular.
 func (c *conn) told(_ *natsgo.Conn, _ *natsgo.Subscription, err error) {
 	if !errors.Is(err, natsgo.ErrPermissionViolation) {
@@ -96,11 +57,12 @@ func (c *conn) told(_ *natsgo.Conn, _ *natsgo.Subscription, err error) {
 	if !publish {
 		// What is published now would be stored, and again with each further try. A new connection finds out whether the inbox
 		// is allowed by then.
-		c.deny("", deaf(err, subject))
+		c.deafen(deaf(err, subject))
 		c.cut()
 		return
 	}
-	c.deny(subject, sink.Misconfigured(fmt.Errorf("publish to %s: %w: allow the relay's user to publish there", outbox.Shorten(subject), err)))
+	// The server's words repeat the subject, which may be so long that the fix behind it would be cut off.
+	c.deny(subject, sink.Misconfigured(fmt.Errorf("publish to %s: %w: allow the relay's user to publish there", outbox.Shorten(subject), natsgo.ErrPermissionViolation)))
 }
 
 // deaf is the error of a user who may not subscribe to the inbox.
@@ -138,18 +100,6 @@ func (c *conn) listen(ctx context.Context, timeout time.Duration) error {
 		return sink.Unreachable(fmt.Errorf("receive answers: %w", err))
 	}
 	return nil
-}
-
-// deniedSubject finds the subject in a server's words: Permissions Violation for Publish to "subject".
-func deniedSubject(text string) (subject string, publish bool) {
-	_, rest, publish := strings.Cut(strings.ToLower(text), `publish to "`)
-	if !publish {
-		_, rest, _ = strings.Cut(strings.ToLower(text), `subscription to "`)
-	}
-	// The server's words keep the subject's case.
-	rest = text[len(text)-len(rest):]
-	subject, _, _ = strings.Cut(rest, `"`)
-	return subject, publish
 }
 
 // dialer connects for the library, and can cut what it connected.
@@ -243,7 +193,7 @@ func (s *Sink) servers(old *conn) []string {
 
 // dial connects to the first of the servers that answers.
 func (s *Sink) dial(ctx context.Context, servers []string) (*conn, error) {
-	c := &conn{closed: make(chan struct{}), denied: make(map[string]error), news: make(chan struct{})}
+	c := &conn{closed: make(chan struct{}), denials: newDenials()}
 	d := &dialer{ctx: ctx, timeout: s.cfg.ConnectTimeout, tls: s.tls}
 	c.cut = d.cut
 	opts, err := s.options(servers)

@@ -171,6 +171,12 @@ func headerSize(h natsgo.Header) int {
 func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (silent []publication) {
 	// A server that does not read makes a write hang, with the library's locks held.
 	stop := context.AfterFunc(ctx, c.cut)
+	subjects := make([]string, len(ps))
+	for i, p := range ps {
+		subjects[i] = p.msg.Subject
+	}
+	c.expect(subjects...)
+	defer c.forget(subjects...)
 	broken := error(nil)
 	sent := ps[:0:0]
 	for _, p := range ps {
@@ -182,7 +188,6 @@ func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (
 			answers[p.at] = deaf
 			continue
 		}
-		c.allow(p.msg.Subject)
 		future, err := c.start(p.msg)
 		if err == nil {
 			p.future = future

@@ -83,17 +83,28 @@ func (a answer) byStatus() error {
 	if text := sink.OneLine(a.text); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
+	verdict, _ := judge(a.word())
 	switch {
 	case a.status == http.StatusTooManyRequests, a.status == http.StatusServiceUnavailable && a.asked:
 		return sink.Throttled(err, max(a.wait, time.Second))
 	case a.status == http.StatusRequestTimeout, a.status >= http.StatusBadGateway && a.status <= http.StatusGatewayTimeout:
 		return sink.Unavailable(err)
+	case a.status >= 500 && verdict == down:
+		return a.as(verdict, err)
 	case a.status >= 500:
 		return sink.Rejected(err)
 	case a.status >= 300 && a.status < 400:
 		return sink.Misconfigured(fmt.Errorf("%w: redirects are not followed: check webhook_url or api_url", err))
 	}
 	return nil
+}
+
+// word is Slack's word for an error: all that a webhook says, and a member of what the Web API says.
+func (a answer) word() string {
+	if p, ok := parse(a.text); ok {
+		return p.Error
+	}
+	return sink.OneLine(a.text)
 }
 
 // webhook is what the answer of an incoming webhook means: its status, and one word.
@@ -144,7 +155,7 @@ func (a answer) method() (reply, error) {
 type verdict uint8
 
 const (
-	// failed: Slack's own trouble, or a word that is not known.
+	// failed: Slack cannot say why, or the word is not known.
 	failed verdict = iota
 	// poison: the message is at fault.
 	poison
@@ -154,6 +165,8 @@ const (
 	place
 	// busy: Slack asks to slow down.
 	busy
+	// down: Slack is not working, in its own words. HTTP has statuses for the same, and their class.
+	down
 )
 
 // as gives an error the class of a verdict.
@@ -167,6 +180,8 @@ func (a answer) as(v verdict, err error) error {
 		return sink.Misconfigured(fmt.Errorf("%w: check channel (by default the message's topic), and invite the app to it", err))
 	case busy:
 		return sink.Throttled(err, max(a.wait, time.Second))
+	case down:
+		return sink.Unavailable(fmt.Errorf("%w (possible duplicate: Slack may have taken it)", err))
 	}
 	return sink.Rejected(err)
 }
@@ -176,21 +191,25 @@ func judge(word string) (v verdict, known bool) {
 	switch word {
 	case "invalid_blocks", "invalid_blocks_format", "invalid_attachments", "too_many_attachments", "msg_too_long", "msg_blocks_too_long", "no_text",
 		"markdown_text_conflict", "cannot_reply_to_message", "metadata_too_large", "invalid_metadata_format", "invalid_metadata_schema",
-		"metadata_must_be_sent_from_app", "as_user_not_supported", "invalid_payload", "missing_text_or_fallback_or_attachments",
+		"as_user_not_supported", "invalid_payload", "missing_text_or_fallback_or_attachments",
 		"invalid_arguments", "invalid_arg_name", "invalid_array_arg", "invalid_charset", "invalid_form_data", "invalid_post_type",
 		"missing_post_type", "invalid_json", "json_not_object", "too_many_contact_cards", "attachment_payload_limit_exceeded":
 		return poison, true
 	case "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "invalid_token", "missing_scope", "no_permission",
 		"not_allowed_token_type", "org_login_required", "ekm_access_denied", "enterprise_is_restricted", "two_factor_setup_required",
 		"access_denied", "accesslimited", "team_access_not_granted", "no_service", "no_team", "no_active_hooks", "action_prohibited",
-		"method_deprecated", "deprecated_endpoint", "unknown_method":
+		"method_deprecated", "deprecated_endpoint", "unknown_method",
+		// The sink adds metadata to each message that has none: the token is at fault.
+		"metadata_must_be_sent_from_app":
 		return login, true
 	case "channel_not_found", "not_in_channel", "is_archived", "channel_is_archived", "is_inactive", "user_not_found", "team_not_found",
 		"messages_tab_disabled", "posting_to_general_channel_denied", "external_channel_migrating":
 		return place, true
-	case "ratelimited", "rate_limited":
+	case "ratelimited", "rate_limited", "message_limit_exceeded":
 		return busy, true
-	case "internal_error", "fatal_error", "service_unavailable", "request_timeout", "rollup_error", "team_added_to_org", "message_limit_exceeded":
+	case "internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org":
+		return down, true
+	case "rollup_error":
 		return failed, true
 	}
 	if strings.HasPrefix(word, "restricted_action") {
