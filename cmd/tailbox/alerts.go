@@ -39,15 +39,16 @@ type alerting struct {
 	sinks  map[string]sink.Sink // those of the sender
 }
 
-// newAlerting opens the sinks that alerts are sent through. Without alerts in the configuration nothing is watched.
-func newAlerting(ctx context.Context, p *pipeline.Pipeline, log *slog.Logger) (*alerting, error) {
+// newAlerting opens the sinks that alerts are sent through. Without alerts in the configuration nothing is watched. refused is called if a destination
+// refuses tailbox itself.
+func newAlerting(ctx context.Context, p *pipeline.Pipeline, refused func(), log *slog.Logger) (*alerting, error) {
 	c := &p.Config.Alerts
 	to, sinks, err := p.OpenAlerts(ctx)
 	if err != nil {
 		return nil, err
 	}
 	x := &alerting{config: alert.Config{Sinks: p.Config.Router.Sinks(), Limits: c.Limits, Repeat: c.Repeat, Steady: c.Steady},
-		sender: notify.New(notify.Config{Place: p.Place(), To: to, Hide: p.Hide, Logger: log}), sinks: sinks}
+		sender: notify.New(notify.Config{Place: p.Place(), To: to, Refused: refused, Hide: p.Hide, Logger: log}), sinks: sinks}
 	if x.off() {
 		for i := range x.config.Limits {
 			x.config.Limits[i].Off = true

@@ -64,16 +64,25 @@ func TestConsoleOfStandby(t *testing.T) {
 		states := r.parkedStates()
 		return states["dead"] == bulkGroups && states["waiting"] == bulkGroups
 	})
+	b := standby.browser()
+	b.send(http.MethodPost, "/login", map[string][]string{"token": {tokenOf("viewer")}})
+	b.open("/deliveries")
+	b.wants("permanent", ".1")
 	l.cross.Store(false)
 	asked := standby.ok("operator", "POST", "/deliveries:replay", map[string]any{"all": true, "why": "endpoint is fixed"})
 	path := fmt.Sprintf("/requests/%v", asked.body["request"])
-	until(t, "a part of the request", func() bool { return standby.ok("viewer", "GET", path, nil).body["changed"].(float64) > 0 })
+	var part float64
+	until(t, "a part of the request", func() bool {
+		part = standby.ok("viewer", "GET", path, nil).body["changed"].(float64)
+		return part > 0
+	})
 	if err := leader.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if got := leader.ends(); got != -1 {
 		t.Errorf("the leader has ended by itself: %d", got)
 	}
+	t.Logf("killed when %v of %d were changed", part, bulkGroups)
 	if done := standby.done(asked); done["changed"] != float64(bulkGroups) || done["by"] != "olga" || done["error"] != nil {
 		t.Errorf("request: %v", done)
 	}
@@ -87,8 +96,6 @@ func TestConsoleOfStandby(t *testing.T) {
 	if n := standby.count(); n != 1 {
 		t.Errorf("%d requests", n)
 	}
-	b := standby.browser()
-	b.send(http.MethodPost, "/login", map[string][]string{"token": {tokenOf("viewer")}})
 	b.open("/audit" + strings.TrimPrefix(path, "/requests"))
 	b.wants(fmt.Sprintf("%d changed", bulkGroups), "endpoint is fixed", "olga")
 	until(t, "nothing is left", func() bool { return len(r.parkedStates()) == 0 })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,18 @@ func (c *chromium) reads() string {
 func (c *chromium) until(want string) {
 	c.t.Helper()
 	until(c.t, want, func() bool { return strings.Contains(c.reads(), want) })
+}
+
+// audited looks for verbs in the audit, each beside who did it.
+func (c *chromium) audited(who string, verbs ...string) {
+	c.t.Helper()
+	c.open("/audit")
+	rows := get(c, "read the audit", chromedp.Evaluate[[]string](`[...document.querySelectorAll("main tr")].map(row => row.innerText)`))
+	for _, verb := range verbs {
+		if !slices.ContainsFunc(rows, func(row string) bool { return strings.Contains(row, verb) && strings.Contains(row, who) }) {
+			c.t.Errorf("the audit has no %s by %s: %q", verb, who, rows)
+		}
+	}
 }
 
 // A violation is what axe-core finds.
@@ -237,9 +250,11 @@ func TestConsoleInChromium(t *testing.T) {
 	c.until("1 changed")
 	c.open("/deliveries")
 	c.press("Drop …")
+	c.inspect("drop")
 	c.do("say why", chromedp.SendKeys(chromedp.CSS("input[name=why]"), "a test"))
 	c.press("Drop them for good")
 	c.until("1 changed")
+	c.audited("olga", "edit", "replay", "hold", "resume", "pause", "skip", "drop")
 	c.open("/")
 	c.until("All is well")
 	c.inspect("well")

@@ -137,7 +137,7 @@ func runCheck(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, sendAler
 	}
 	for _, s := range p.Config.Sinks {
 		for _, one := range sinkProblems[s.Name] {
-			findings = append(findings, check.Finding{Level: check.Problem, What: fmt.Sprintf("sink %s: %v", s.Name, one)})
+			findings = append(findings, check.Finding{Level: check.Problem, What: fmt.Sprintf("sink %s: %s", s.Name, p.Hide(one.Error()))})
 		}
 	}
 	if sendAlert {

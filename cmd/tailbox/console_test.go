@@ -23,6 +23,9 @@ type browser struct {
 	text   string
 }
 
+// noOrigin has a browser leave out where its forms come from.
+const noOrigin = "none"
+
 func (a *apiRig) browser() *browser {
 	a.t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -45,8 +48,11 @@ func (b *browser) send(method, path string, form url.Values) {
 	}
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		req.Header.Set("Origin", b.base)
-		if b.origin != "" {
+		switch b.origin {
+		case "":
+			req.Header.Set("Origin", b.base)
+		case noOrigin:
+		default:
 			req.Header.Set("Origin", b.origin)
 		}
 	}
@@ -234,11 +240,19 @@ func (b *browser) lessRoles(a *apiRig) {
 			b.t.Errorf("%s from another site: %d", path, b.status)
 		}
 	}
-	b.origin = "null"
-	if b.send(http.MethodPost, "/do/drop", url.Values{"ids": {bad}, "why": {"x"}, "confirmed": {"yes"}}); b.status != http.StatusForbidden {
-		b.t.Errorf("from nowhere: %d", b.status)
+	for _, b.origin = range []string{"null", noOrigin} {
+		if b.send(http.MethodPost, "/do/drop", url.Values{"ids": {bad}, "why": {"x"}, "confirmed": {"yes"}}); b.status != http.StatusForbidden {
+			b.t.Errorf("from nowhere, %s: %d", b.origin, b.status)
+		}
 	}
 	b.origin = ""
+	stranger := a.browser()
+	for _, verb := range []string{"replay", "drop", "edit", "hold-groups", "resume-groups", "skip-groups", "replay-groups", "pause-sink", "resume-sink"} {
+		stranger.send(http.MethodPost, "/do/"+verb, url.Values{"ids": {bad}, "id": {bad}, "groups": {"d:1"}, "sink": {"api"}, "why": {"x"}, "confirmed": {"yes"}, "payload": {"{}"}})
+		if stranger.at.Path != "/login" {
+			b.t.Errorf("%s without a session: %d %s", verb, stranger.status, stranger.at)
+		}
+	}
 	if a.count() != before {
 		b.t.Error("what was refused has written a request")
 	}
@@ -255,6 +269,57 @@ func (b *browser) lessRoles(a *apiRig) {
 	}
 	if b.status != http.StatusTooManyRequests {
 		b.t.Errorf("many logins that failed: %d", b.status)
+	}
+}
+
+// Whatever a row holds stays text on every page.
+func TestConsoleOfHostileRows(t *testing.T) {
+	t.Parallel()
+	a := newAPIRig(t)
+	const script, attribute = `<script>alert(1)</script>`, `" onmouseover="alert(1)`
+	hostile := func(where string) string { return where + script + "'" + attribute }
+	id := hostile("id")
+	a.sql(`INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES (gen_random_uuid(), 'a', $1, $2, jsonb_build_object('x', 'bad', 'y', $3::text))`,
+		hostile("group"), hostile("type"), hostile("payload"))
+	a.sql(`INSERT INTO tailbox_parked (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, type, topic, error_class, last_error)
+		VALUES ('shop', '', $1, $2, '00000001-0000000000000001-00000001', $3, 'dead', true, false, $4, $5, 'unroutable', $6)`,
+		hostile("table"), hostile("unrouted"), id, hostile("kind"), hostile("topic"), hostile("error"))
+	until(t, "two dead letters", func() bool { return a.parkedStates()["dead"] == 2 })
+	b := a.browser()
+	b.login("admin")
+	looks := func(what string) {
+		t.Helper()
+		if b.status != http.StatusOK || strings.Contains(b.text, script) || strings.Contains(b.text, attribute) {
+			t.Errorf("%s: status %d, or a row's text is part of the page:\n%s", what, b.status, b.text)
+		}
+	}
+	shown := map[string]bool{}
+	for _, path := range []string{"/", "/failures", "/failures?by=type", "/failures?by=class", "/deliveries", "/deliveries?type=" + url.QueryEscape(hostile("type")),
+		"/deliveries?group=" + url.QueryEscape(hostile("group")), "/groups", "/messages/" + url.PathEscape(id), "/live?group=" + url.QueryEscape(hostile("group")), "/audit", "/config", "/sinks", "/source"} {
+		b.open(path)
+		looks(path)
+		for _, where := range []string{"group", "type", "id", "kind", "error"} {
+			shown[where] = shown[where] || strings.Contains(b.text, where+"&lt;script&gt;")
+		}
+	}
+	for where, ok := range shown {
+		if !ok {
+			t.Errorf("no page shows the %s, so this test sees nothing of it", where)
+		}
+	}
+	b.open("/deliveries?sink=api")
+	b.form("/do/replay", nil)
+	looks("a dry run")
+	b.form("/do/replay", url.Values{"why": {hostile("why")}})
+	b.carried("1 changed", "why&lt;script&gt;")
+	looks("a request")
+	b.open("/audit")
+	looks("the audit")
+	b.open("/deliveries?sink=api&q=" + url.QueryEscape(hostile("q")))
+	looks("a search")
+	b.open("/" + url.PathEscape(hostile("page")))
+	if strings.Contains(b.text, script) {
+		t.Errorf("a page that is not there:\n%s", b.text)
 	}
 }
 

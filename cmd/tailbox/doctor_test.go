@@ -134,7 +134,9 @@ func TestDoctor(t *testing.T) {
 	} {
 		wantIn(t, files, name, wants...)
 	}
-	stop()
+	if got := stop(); strings.Contains(got.err, "s3cret") {
+		t.Errorf("the log has a secret: %s", got.err)
+	}
 
 	r.env["DATABASE_URL"] = "postgres://postgres:s3cret@127.0.0.1:1/none"
 	files = r.doctored("database.txt  missing: connect to postgres", "status.txt    missing: not asked for, because the database does not answer\n")

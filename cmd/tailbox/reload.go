@@ -182,7 +182,7 @@ func (r *reloader) exchange(ctx context.Context, next *pipeline.Pipeline, dryRun
 		}
 	}
 	slices.Sort(warnings)
-	alerts, err := newAlerting(ctx, next, r.log)
+	alerts, err := newAlerting(ctx, next, r.onRefusal, r.log)
 	if err != nil {
 		return nil, refuse(errors.Join(errors.New(next.Hide(err.Error())), closeAll(ctx, sinks)))
 	}
@@ -243,13 +243,18 @@ func (r *reloader) events(e relay.Events) relay.Events {
 	e.Answered = func(name, class string, n int) {
 		count(name, class, n)
 		if class == sink.ClassMisconfigured.String() {
-			select {
-			case r.refused <- struct{}{}:
-			default: // it is known
-			}
+			r.onRefusal()
 		}
 	}
 	return e
+}
+
+// onRefusal notes that a destination refuses the relay itself. It does not block.
+func (r *reloader) onRefusal() {
+	select {
+	case r.refused <- struct{}{}:
+	default: // it is known
+	}
 }
 
 // onRefusals reads the secrets of the configuration in force again when a destination refuses the relay: they may have been exchanged in their files.

@@ -2,5 +2,5 @@
 
 package main
 
-// reloads is how often the configuration is read again under load.
+// reloads is how often a new configuration is taken over under load.
 const reloads = 100

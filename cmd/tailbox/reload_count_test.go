@@ -2,5 +2,5 @@
 
 package main
 
-// reloads is how often the configuration is read again under load; more with the tag e2e.
-const reloads = 15
+// reloads is how often a new configuration is taken over under load; more with the tag e2e.
+const reloads = 8

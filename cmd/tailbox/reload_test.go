@@ -198,12 +198,15 @@ type lock struct {
 	mu    sync.Mutex
 	token string
 	got   []string
+	// refused is how many had another token.
+	refused int
 }
 
 func (l *lock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r.Header.Get("Authorization") != "Bearer "+l.token {
+		l.refused++
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = fmt.Fprint(w, "not ", r.Header.Get("Authorization")) // the client sees it
 		return
@@ -212,6 +215,8 @@ func (l *lock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (l *lock) rotate(token string) { l.mu.Lock(); defer l.mu.Unlock(); l.token = token }
+func (l *lock) refusals() int       { l.mu.Lock(); defer l.mu.Unlock(); return l.refused }
+func (l *lock) taken() int          { l.mu.Lock(); defer l.mu.Unlock(); return len(l.got) }
 func (l *lock) text() string        { l.mu.Lock(); defer l.mu.Unlock(); return strings.Join(l.got, " ") }
 
 // TestRotatedSecret: a secret that was exchanged in its file is used when the destination refuses the old one, and at a reload. What else the file says
@@ -251,6 +256,29 @@ func TestRotatedSecret(t *testing.T) {
 	until(t, "t4", func() bool { return door.text() == "t1 t2 t3 t4" })
 	got := a.stop()
 	if got.code != exitDone || !strings.Contains(got.err, "a file holds another secret by now") || strings.Contains(got.err, "-secret") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestRotatedSecretOfAlerts: so is that of a sink that only alerts go through.
+func TestRotatedSecretOfAlerts(t *testing.T) {
+	t.Parallel()
+	r, _ := newEndpointRig(t)
+	door := &lock{token: "first-secret"}
+	server := httptest.NewServer(door)
+	t.Cleanup(server.Close)
+	r.env["HOOK"] = server.URL
+	text := strings.Replace(apiConfig, "sinks: {", `sinks: {hook: {kind: http, url: "${HOOK}", format: single, bearer_file: bearer}, `, 1)
+	a := newAPIRigOn(t, r, text+"routes: [{to: api}]\nalerts: {to: [hook], steady: 1s}\n")
+	secret := filepath.Join(filepath.Dir(r.file), "bearer")
+	writeFile(t, secret, "first-secret\n")
+	a.start()
+	door.rotate("second-secret")
+	r.send("t1", "a:1", `{"x": "bad"}`)
+	until(t, "a refusal", func() bool { return door.refusals() > 0 })
+	writeFile(t, secret, "second-secret\n")
+	until(t, "an alert", func() bool { return door.taken() > 0 })
+	if got := a.stop(); got.code != exitDone || !strings.Contains(got.err, "a file holds another secret by now") || strings.Contains(got.err, "-secret") {
 		t.Errorf("%+v", got)
 	}
 }

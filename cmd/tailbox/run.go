@@ -120,9 +120,9 @@ func runRelay(ctx context.Context, sh *cli.Shell, rel *reloader, p *pipeline.Pip
 	}
 	t.aside(func(ctx context.Context) { boundHeap(ctx, &rel.memory) })
 	t.aside(forgetStart)
-	t.aside(func(ctx context.Context) { warnOfSinks(ctx, log, sinks) })
+	t.aside(func(ctx context.Context) { warnOfSinks(ctx, log, sinks, p.Hide) })
 	rel.alerts = newAlerts(metrics)
-	first, err := newAlerting(ctx, p, log)
+	first, err := newAlerting(ctx, p, rel.onRefusal, log)
 	if err != nil {
 		return err
 	}
@@ -223,11 +223,11 @@ func labels(c *config.Config) admin.Labels {
 }
 
 // warnOfSinks tells what is wrong with sinks, so that it is known before the first message. The relay runs all the same.
-func warnOfSinks(ctx context.Context, log *slog.Logger, sinks map[string]sink.Sink) {
+func warnOfSinks(ctx context.Context, log *slog.Logger, sinks map[string]sink.Sink, hide func(string) string) {
 	for name, problems := range askSinks(ctx, sinks) {
 		for _, err := range problems {
 			if ctx.Err() == nil {
-				log.Warn("sink is misconfigured", "sink", name, "error", err)
+				log.Warn("sink is misconfigured", "sink", name, "error", hide(err.Error()))
 			}
 		}
 	}

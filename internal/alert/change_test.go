@@ -35,3 +35,21 @@ func TestChange(t *testing.T) {
 		t.Errorf("told %q, want %q", told, want)
 	}
 }
+
+// TestChangeToAlerts: restarts from before somebody looked for them are none of now.
+func TestChangeToAlerts(t *testing.T) {
+	t.Parallel()
+	c := Config{Limits: DefaultLimits(), Steady: time.Minute}
+	off := c
+	for i := range off.Limits {
+		off.Limits[i].Off = true
+	}
+	w := NewWatch(off)
+	w.Change(start(), c)
+	if got := w.Look(start().Add(time.Second), factsOf(t, []string{"leads", "again=5"})); len(got) > 0 {
+		t.Errorf("told %v", got)
+	}
+	if got := w.Look(start().Add(2*time.Second), factsOf(t, []string{"leads", "again=8"})); len(got) != 1 || got[0].Key.Condition != Restarts {
+		t.Errorf("three restarts: told %v", got)
+	}
+}

@@ -66,6 +66,8 @@ type Watch struct {
 	// restarts are the times of the last restarts, and counted how many were seen.
 	restarts []time.Time
 	counted  int
+	// uncounted: nobody has looked for restarts so far, so that those before the next look do not count.
+	uncounted bool
 	// status is the one that held and holds were made of. held are the lanes that an operator holds, with when that was first seen: the database does not
 	// say since when. holds are the same by sink.
 	status *report.Status
@@ -234,6 +236,7 @@ func (w *Watch) Change(now time.Time, c Config) (send []Message) {
 	send = w.leave(now, func(k Key) bool {
 		return c.Limits[k.Condition].Off || k.Sink != "" && !slices.Contains(c.Sinks, k.Sink)
 	})
+	w.uncounted = w.uncounted || w.cfg.Limits[Restarts].Off
 	w.cfg = c
 	return send
 }
@@ -266,6 +269,9 @@ func (w *Watch) keys() []Key {
 // countRestarts remembers when the relay began to read again, as many times as the limit asks for.
 func (w *Watch) countRestarts(now time.Time, n int) {
 	most := max(1, int(w.cfg.Limits[Restarts].Value))
+	if w.uncounted {
+		w.counted, w.uncounted = n, false
+	}
 	for range min(n-w.counted, most) {
 		w.restarts = append(w.restarts, now)
 	}

@@ -365,11 +365,15 @@ func (s *server) request(ctx context.Context, verb checkpoint.Verb, sel checkpoi
 		return nil, errUnwritable()
 	}
 	a := &askedAnswer{Status: http.StatusAccepted}
-	err := s.ask(ctx, func(ctx context.Context) (err error) {
-		if !dry {
+	if !dry {
+		err := s.change(ctx, func(ctx context.Context) (err error) {
 			a.Body.Request, err = s.operator.AskFor(ctx, r, who(ctx).Name)
 			return err
-		}
+		})
+		s.statuses.refresh(time.Now())
+		return a, err
+	}
+	err := s.ask(ctx, func(ctx context.Context) error {
 		limit := dryRunLimit
 		if sel.Limit > 0 {
 			limit = min(limit, sel.Limit)

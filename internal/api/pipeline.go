@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/tailbox/tailbox/internal/history"
@@ -53,26 +54,38 @@ func (s *server) getConfig(context.Context, *struct{}) (*configAnswer, error) {
 	return a, nil
 }
 
-// status reads the status of the pipeline, with every sink of the configuration in it.
-func (s *server) status(ctx context.Context) (st *report.Status, err error) {
-	err = s.ask(ctx, func(ctx context.Context) error {
-		st, err = s.Database.Status(ctx)
-		return err
-	})
+// status returns the status of the pipeline, with every sink of the configuration in it, and what tailbox status -o json prints of it. What is parked may
+// have been counted ten times as long ago as that took.
+func (s *server) status(ctx context.Context) (st *report.Status, whole map[string]any, err error) {
+	found, err := askOnce(ctx, s, s.statuses, "", s.Database.Status)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	st.NameSinks(s.Sinks(), s.Kind, s.State)
+	s.naming.Lock()
+	found.NameSinks(s.Sinks(), s.Kind, s.State)
+	st, part := new(*found), *found.Report
+	part.Sinks, part.Feedback = slices.Clone(part.Sinks), slices.Clone(part.Feedback)
+	st.Report = &part
+	text, err := json.Marshal(found.Whole)
+	s.naming.Unlock()
+	if err == nil {
+		err = json.Unmarshal(text, &whole)
+	}
 	if who(ctx).Role < Auditor { // the errors of statements repeat what rows hold
 		for i := range st.Feedback {
 			st.Feedback[i].Error = ""
 		}
+		if failures, ok := whole["feedback_failures"].([]any); ok {
+			for _, f := range failures {
+				f.(map[string]any)["error"] = ""
+			}
+		}
 	}
-	return st, nil
+	return st, whole, err
 }
 
 func (s *server) getPipeline(ctx context.Context, _ *struct{}) (*pipelineAnswer, error) {
-	st, err := s.status(ctx)
+	st, whole, err := s.status(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +95,8 @@ func (s *server) getPipeline(ctx context.Context, _ *struct{}) (*pipelineAnswer,
 	b.Running, b.Relay, b.Source, b.Waiting = st.Running, st.Relay, st.Source, st.Waiting
 	b.Log = linesOf(st)
 	b.RetainedBytes, b.LagBytes = known(st.RetainedBytes), known(st.LagBytes)
-	text, err := json.Marshal(st.Whole)
-	if err == nil {
-		err = json.Unmarshal(text, &b.Status)
-	}
-	return a, err
+	b.Status = whole
+	return a, nil
 }
 
 // linesOf are the lines of a status that say how far the log is read.
@@ -128,7 +138,7 @@ type sourceAnswer struct {
 }
 
 func (s *server) getSource(ctx context.Context, in *sourceQuery) (*sourceAnswer, error) {
-	st, err := s.status(ctx)
+	st, _, err := s.status(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -18,6 +19,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/store/operate"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 // Config is what a server is made of.
@@ -64,15 +66,20 @@ type server struct {
 	Config
 	api      huma.API
 	operator operate.Operator
-	// slots and checks bound how many questions, and whole checks, run at once.
-	slots, checks chan struct{}
-	share         share
-	summaries     *summaries
+	// slots, verbs and checks bound how many questions, changes, and whole checks run at once.
+	slots, verbs, checks chan struct{}
+	share                share
+	summaries            *kept[*summary]
+	statuses             *kept[*report.Status]
+	// naming is held by whoever changes a kept status.
+	naming sync.Mutex
 }
 
 // New returns a handler of everything below Prefix.
 func New(c Config) http.Handler {
-	s := &server{Config: c, operator: c.Database.Operator().KeepSessions(), slots: make(chan struct{}, queries), checks: make(chan struct{}, 1), summaries: newSummaries()}
+	s := &server{Config: c, operator: c.Database.Operator().KeepSessions(), slots: make(chan struct{}, queries), verbs: make(chan struct{}, 1), checks: make(chan struct{}, 1)}
+	s.summaries = newKept[*summary](func(time.Duration) time.Duration { return keptMost })
+	s.statuses = newKept[*report.Status](func(took time.Duration) time.Duration { return shareOf * took })
 	about := huma.DefaultConfig("tailbox", c.Version)
 	about.Info.Description = "Look at a pipeline and steer it. An operation that changes something is written to tailbox_request and carried out by the relay " +
 		"that holds the pipeline's lock; its answer is the id of the request, whose progress and result GET /requests/{id} shows."
@@ -117,9 +124,25 @@ func register[In, Out any](s *server, id, method, path string, role Role, about 
 	}
 }
 
-// ask runs a question to the database when its turn comes, in bounded time.
+// ask runs a question to the database when its turn comes, in bounded time. While several ask at once, all of them get no more than their share.
 func (s *server) ask(ctx context.Context, question func(context.Context) error) error {
-	return s.askIn(ctx, s.slots, queryTime, question)
+	return s.askIn(ctx, s.slots, queryTime, func(ctx context.Context) error {
+		if len(s.slots) > 1 {
+			select {
+			case <-time.After(s.share.wait(time.Now())):
+			case <-ctx.Done():
+				return errBusy()
+			}
+			began := time.Now()
+			defer func() { s.share.took(time.Since(began), time.Now()) }()
+		}
+		return question(ctx)
+	})
+}
+
+// change has the database changed when its turn comes. Those who only look at it do not hold that up.
+func (s *server) change(ctx context.Context, do func(context.Context) error) error {
+	return s.askIn(ctx, s.verbs, queryTime, do)
 }
 
 func (s *server) askIn(ctx context.Context, slots chan struct{}, within time.Duration, question func(context.Context) error) error {
@@ -129,22 +152,17 @@ func (s *server) askIn(ctx context.Context, slots chan struct{}, within time.Dur
 	case slots <- struct{}{}:
 		defer func() { <-slots }()
 	case <-ctx.Done():
-		return huma.Error503ServiceUnavailable("too many questions wait for the database: ask again later")
+		return errBusy()
 	}
-	if len(slots) > 1 {
-		select {
-		case <-time.After(s.share.wait(time.Now())):
-		case <-ctx.Done():
-			return huma.Error503ServiceUnavailable("too many questions wait for the database: ask again later")
-		}
-	}
-	began := time.Now()
 	err := question(ctx)
-	s.share.took(time.Since(began), time.Now())
 	if status := huma.StatusError(nil); err == nil || errors.As(err, &status) {
 		return err
 	}
 	return s.fault(ctx, err)
+}
+
+func errBusy() error {
+	return huma.Error503ServiceUnavailable("too many questions wait for the database: ask again later")
 }
 
 // fault is the problem that a failed question becomes. The texts of databases may hold credentials.

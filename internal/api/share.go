@@ -8,9 +8,11 @@ import (
 const (
 	// While several clients ask at once, the questions of all of them together may take one part of shareOf of a connection's time, and burst beyond it
 	// after a time without questions: those who page without a pause do not take the processors from the relay and its database. One client alone
-	// waits for each answer before it asks again, and takes less.
+	// waits for each answer before it asks again, so that its questions do not count.
 	shareOf = 10
 	burst   = time.Second
+	// longestWait bounds how long a question waits for what others have taken: there has to be time left for its answer.
+	longestWait = 2 * time.Second
 )
 
 // A share bounds how much time the questions of several clients take. It is safe for concurrent use.
@@ -34,7 +36,7 @@ func (s *share) took(d time.Duration, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settle(now)
-	s.owed += d
+	s.owed = min(s.owed+d, burst+longestWait/shareOf)
 }
 
 func (s *share) settle(now time.Time) {

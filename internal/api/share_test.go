@@ -37,3 +37,20 @@ func TestShare(t *testing.T) {
 		t.Errorf("after a minute a question waits %v", w)
 	}
 }
+
+// What was taken is forgotten before others who ask would have no answer in time.
+func TestShareIsBounded(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var s share
+	for range 600 {
+		now = now.Add(time.Second)
+		s.took(900*time.Millisecond, now)
+	}
+	if w := s.wait(now); w > longestWait || w < longestWait*9/10 {
+		t.Errorf("a question waits %v, want about %v", w, longestWait)
+	}
+	if w := s.wait(now.Add(10 * time.Second)); w > 0 {
+		t.Errorf("ten seconds later a question waits %v", w)
+	}
+}

@@ -49,7 +49,7 @@ type sinksAnswer struct {
 }
 
 func (s *server) listSinks(ctx context.Context, _ *struct{}) (*sinksAnswer, error) {
-	st, err := s.status(ctx)
+	st, _, err := s.status(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -4,48 +4,17 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tailbox/tailbox/source/store/operate"
 	"github.com/tailbox/tailbox/source/store/view"
 )
 
-// summaryAge is how old a summary may be: it looks at very many deliveries.
-const summaryAge = 10 * time.Second
-
-// summaries keeps what was counted last, by the question. One is counted at a time.
-type summaries struct {
-	turn chan struct{}
-	mu   sync.Mutex
-	kept map[string]*summary
-}
-
 // A summary is what a question found at a time. Nobody changes it.
 type summary struct {
 	failures []view.Failure
 	partial  bool
 	asOf     time.Time
-}
-
-func newSummaries() *summaries {
-	return &summaries{turn: make(chan struct{}, 1), kept: map[string]*summary{}}
-}
-
-// young returns what a question found lately; nil if it has to be asked.
-func (s *summaries) young(question string) *summary {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if found := s.kept[question]; found != nil && time.Since(found.asOf) < summaryAge {
-		return found
-	}
-	return nil
-}
-
-func (s *summaries) keep(question string, found *summary) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kept[question] = found
 }
 
 type summaryQuery struct {
@@ -64,21 +33,9 @@ type summaryAnswer struct {
 func (s *server) summarize(ctx context.Context, in *summaryQuery) (*summaryAnswer, error) {
 	by, states := slices.Compact(slices.Sorted(slices.Values(in.By))), slices.Compact(slices.Sorted(slices.Values(in.State)))
 	question := strings.Join(by, ",") + " " + strings.Join(states, ",")
-	found := s.summaries.young(question)
-	if found == nil {
-		err := s.askIn(ctx, s.summaries.turn, queryTime, func(ctx context.Context) (err error) {
-			if found = s.summaries.young(question); found != nil {
-				return nil // whoever had the turn before has asked the same
-			}
-			found, err = s.count(ctx, by, states)
-			if err == nil {
-				s.summaries.keep(question, found)
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
+	found, err := askOnce(ctx, s, s.summaries, question, func(ctx context.Context) (*summary, error) { return s.count(ctx, by, states) })
+	if err != nil {
+		return nil, err
 	}
 	a := &summaryAnswer{}
 	a.Body.Failures, a.Body.AsOf, a.Body.Partial = slices.Clone(found.failures), found.asOf, found.partial

@@ -343,6 +343,12 @@ func TestEnvironment(t *testing.T) {
 	if err != nil || got.Admin.Token != "hunter2" {
 		t.Errorf("token of a file: %q, %v", got.Admin.Token, err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "emptied"), []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(t, dir, source+"admin: {token_file: emptied}"); err == nil || !strings.Contains(err.Error(), "admin.token_file") || !strings.Contains(err.Error(), "holds nothing") {
+		t.Errorf("an empty file: %v", err)
+	}
 	if _, err := read(t, dir, source+"admin: {token_file: pass, token: other}"); err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "other") {
 		t.Errorf("token twice: error %v", err)
 	}

@@ -183,7 +183,11 @@ func (s *Section) secretBy(expand expansion, mask func(string) string, key strin
 		s.Add(key+"_file", path, "read file: "+err.Error())
 		return ""
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+	text = strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+	if text == "" { // as a writer leaves it that failed, or is not done
+		s.Add(key+"_file", path, "holds nothing: write the secret into it, or leave the key out")
+	}
+	return text
 }
 
 // Path reads the path of a file. A relative one is relative to the configuration's folder.

@@ -8,7 +8,6 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"github.com/tailbox/tailbox/internal/api"
-	"github.com/tailbox/tailbox/source/store/report"
 )
 
 // streamSeconds is after how long a stream ends, and the browser asks for the next: who has logged out sees no more then.
@@ -17,20 +16,13 @@ const streamSeconds = 60
 // livePage shows deliveries as they happen. The page's script fills its table.
 func (v *visit) livePage() {
 	q := v.picked("sink", "type", "group", "topic")
-	var d sinksAnswer
-	if err := v.get("/sinks", nil, &d); err != nil {
-		v.failed(err)
-		return
-	}
 	columns := []string{"Time", "Sink", "Type", "Group", "Message", "Outcome", "Attempt", "Latency"}
 	if v.reads() {
 		columns = append(columns, "Payload")
 	}
 	v.show("Live",
 		h.Form(h.Class("filters"), h.Method("get"), h.Action("/live"),
-			h.Label(g.Text("Sink "), h.Select(h.Name("sink"), h.Option(h.Value(""), g.Text("all")), g.Map(d.Sinks, func(s report.SinkCount) g.Node {
-				return g.If(s.Sink != "", h.Option(g.If(s.Sink == q.Get("sink"), h.Selected()), g.Text(s.Sink)))
-			}))),
+			v.sinkSelect(q.Get("sink")),
 			field("Type", "type", q.Get("type")), field("Group", "group", q.Get("group")), field("Topic", "topic", q.Get("topic")),
 			h.Button(g.Text("Filter"))),
 		h.P(h.ID("live-state"), h.Role("status"), g.Text("This page needs its script.")),

@@ -154,16 +154,11 @@ func (v *visit) deliveriesPage() {
 	}
 	orderOf(q, states)
 	var found deliveriesAnswer
-	var sinks sinksAnswer
-	err := v.get("/deliveries", q, &found)
-	if err == nil {
-		err = v.get("/sinks", nil, &sinks)
-	}
-	if err != nil {
+	if err := v.get("/deliveries", q, &found); err != nil {
 		v.failed(err)
 		return
 	}
-	content := []g.Node{v.filters(q, states, sinks.Sinks)}
+	content := []g.Node{v.filters(q, states)}
 	switch {
 	case len(found.Deliveries) > 0:
 		content = append(content, deliveryTable(found.Deliveries))
@@ -224,14 +219,23 @@ func (v *visit) selection(q url.Values) []string {
 }
 
 // filters is the form by which deliveries are chosen: its fields stand in the address, so that a link can be sent.
-func (v *visit) filters(q url.Values, states map[string]bool, sinks []report.SinkCount) g.Node {
+// sinkSelect lets people choose a sink. If the sinks cannot be listed in time, it offers the one that is chosen.
+func (v *visit) sinkSelect(chosen string) g.Node {
+	var d sinksAnswer
+	if v.get("/sinks", nil, &d) != nil {
+		d.Sinks = []report.SinkCount{{Sink: chosen}}
+	}
+	return h.Label(g.Text("Sink "), h.Select(h.Name("sink"), h.Option(h.Value(""), g.Text("all")), g.Map(d.Sinks, func(s report.SinkCount) g.Node {
+		return g.If(s.Sink != "", h.Option(g.If(s.Sink == chosen, h.Selected()), g.Text(s.Sink)))
+	})))
+}
+
+func (v *visit) filters(q url.Values, states map[string]bool) g.Node {
 	return h.Form(h.Class("filters"), h.Method("get"), h.Action("/deliveries"),
 		h.FieldSet(h.Legend(g.Text("State")), g.Map([]string{"dead", "retrying", "waiting"}, func(name string) g.Node {
 			return h.Label(h.Input(h.Type("checkbox"), h.Name("state"), h.Value(name), g.If(states[name], h.Checked())), g.Text(" "+name+" "))
 		})),
-		h.Label(g.Text("Sink "), h.Select(h.Name("sink"), h.Option(h.Value(""), g.Text("all")), g.Map(sinks, func(s report.SinkCount) g.Node {
-			return g.If(s.Sink != "", h.Option(g.If(s.Sink == q.Get("sink"), h.Selected()), g.Text(s.Sink)))
-		}))),
+		v.sinkSelect(q.Get("sink")),
 		field("Search", "q", q.Get("q"), h.Placeholder("in id, group and key")), field("Group", "group", q.Get("group")), field("Message id", "id", q.Get("id")), field("Type", "type", q.Get("type"), h.Placeholder("order.*")),
 		field("Error class", "class", q.Get("class"), h.Placeholder("permanent")),
 		g.If(v.reads(), field("Error", "reason", q.Get("reason"), h.Placeholder("*503*"))),

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"net"
 	"net/http"
+	"net/url"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -164,10 +166,12 @@ func (s *console) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 
-// localPath is a path of the console that a login may lead to; "/" in place of all else.
+// localPath is a path of the console that a login may lead to; "/" in place of all else. Browsers read a backslash as a slash, and a redirect cleans its
+// path, so that a path is escaped, and has nothing to clean.
 func localPath(to string) string {
-	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.HasPrefix(to, "/\\") || strings.ContainsAny(to, "\r\n\t") {
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, "/") || path.Clean(u.EscapedPath()) != u.EscapedPath() {
 		return "/"
 	}
-	return to
+	return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}).String()
 }

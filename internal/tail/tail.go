@@ -4,6 +4,7 @@ package tail
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -195,7 +196,8 @@ func (w *Watcher) answered(sinkName string, ds []*sink.Delivery, errs []error, n
 // show makes what watchers see of a delivery that succeeded.
 func show(sinkName string, d *sink.Delivery, now time.Time, payload bool) Attempt {
 	m := d.Message
-	one := Attempt{At: now, Sink: sinkName, ID: m.ID, Type: m.Type, Group: m.GroupText(), Topic: d.Topic, Position: m.Position.String(),
+	// A message's texts are parts of large pieces of memory, which would stay for as long as a watcher has one of them.
+	one := Attempt{At: now, Sink: sinkName, ID: strings.Clone(m.ID), Type: strings.Clone(m.Type), Group: strings.Clone(m.GroupText()), Topic: strings.Clone(d.Topic), Position: m.Position.String(),
 		Attempt: d.Attempt, Outcome: "delivered", Latency: max(0, now.Sub(m.CommitTime).Seconds()), Bytes: len(d.Value)}
 	if payload {
 		text := d.Value[:min(len(d.Value), mostPayload)]

@@ -28,6 +28,8 @@ type Recipient struct {
 type Config struct {
 	Place alert.Place
 	To    []Recipient
+	// Refused is called if a sink's destination refuses tailbox itself; nil: nobody asks.
+	Refused func()
 	// Hide takes secrets out of a text.
 	Hide   func(string) string
 	Logger *slog.Logger
@@ -186,6 +188,9 @@ func (b *mailbox) send(ctx context.Context, ms []alert.Message) unsent {
 		if err != nil {
 			class, after, _ := sink.Classify(err)
 			err = sink.Clean(err, b.cfg.Hide)
+			if class == sink.ClassMisconfigured && b.cfg.Refused != nil {
+				b.cfg.Refused()
+			}
 			if class != sink.ClassPermanent {
 				return unsent{ms, after, err}
 			}
