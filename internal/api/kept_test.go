@@ -16,7 +16,7 @@ func TestKept(t *testing.T) {
 		takes := 500 * time.Millisecond
 		ask := func() (int, error) {
 			return askOnce(t.Context(), s, k, "q", func(context.Context) (int, error) {
-				time.Sleep(takes)
+				<-time.After(takes)
 				asked++
 				return asked, nil
 			})
@@ -29,22 +29,22 @@ func TestKept(t *testing.T) {
 		}
 		want("first", 1)
 		for range 3 {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			want("young", 1)
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		go func() { _, _ = ask() }()
 		synctest.Wait()
 		want("two at once", 2)
 		k.refresh(time.Now())
 		want("after a change", 3)
 		want("after a change, again", 4)
-		time.Sleep(keptMost)
+		<-time.After(keptMost)
 		takes = 4 * time.Second
 		want("later", 5)
-		time.Sleep(keptMost - takes - time.Millisecond)
+		<-time.After(keptMost - takes - time.Millisecond)
 		want("the longest", 5)
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 		want("older", 6)
 		if _, err := askOnce(t.Context(), s, k, "other", func(context.Context) (int, error) { return 0, errBusy() }); err == nil {
 			t.Errorf("a failure: %v", err)

@@ -86,7 +86,7 @@ func TestManyDeniedSubjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close(t.Context()) //nolint:errcheck // Nothing depends on it.
+	defer s.Close(t.Context())
 	subjects := oddSubjects
 	for i := range 300 {
 		subjects = append(subjects, fmt.Sprintf("denied.%d.%s", i, strings.Repeat("x", 3000)))

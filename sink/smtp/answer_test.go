@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -66,7 +67,9 @@ func answerTests() map[string]answerTest {
 		"550 quota, returned": {"rcpt", servers.MailAnswer(550, "quota exceeded, returned to sender"), sink.ClassPermanent, "returned", "ok permanent not_attempted ok ok", "a1 b1 b2"},
 		"454 relay, sender":   {"mail", servers.MailAnswer(454, "4.7.1 Relay access denied"), sink.ClassMisconfigured, "does not take", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
 		"550 policy":          {"rcpt", servers.MailAnswer(550, "5.7.1 rejected by policy"), sink.ClassPermanent, "5.7.1 rejected by policy", "ok permanent not_attempted ok ok", "a1 b1 b2"},
-		"451 sender":          {"mail", servers.MailAnswer(451, "later"), sink.ClassRejected, "later", "ok rejected not_attempted ok ok", "a1 b1 b2"},
+		"451 sender":          {"mail", servers.MailAnswer(451, "later"), sink.ClassUnavailable, "later", "ok unavailable not_attempted not_attempted not_attempted", "a1"},
+		"452 system":          {"mail", servers.MailAnswer(452, "4.3.1 Insufficient system storage"), sink.ClassUnavailable, "4.3.1", "ok unavailable not_attempted not_attempted not_attempted", "a1"},
+		"451 lookup":          {"rcpt", servers.MailAnswer(451, "4.3.0 <a2@example.org>: Temporary lookup failure"), sink.ClassUnavailable, "lookup", "ok unavailable not_attempted not_attempted not_attempted", "a1"},
 		"dropped at sender":   {"mail", servers.ErrMailDrop, sink.ClassUnreachable, "not accepted", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
 		"dropped at rcpt":     {"rcpt", servers.ErrMailDrop, sink.ClassUnreachable, "not accepted", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
 		"dropped at the end":  {"end", servers.ErrMailDrop, sink.ClassUnavailable, "possible duplicate", "ok unavailable not_attempted not_attempted not_attempted", "a1"},
@@ -74,11 +77,59 @@ func answerTests() map[string]answerTest {
 	}
 }
 
+// aboutUs are refusals of the sender, the machine or the account, which servers give to a recipient or to a whole mail: no mail is to blame.
+func aboutUs() map[string]answerTest {
+	all := map[string]answerTest{
+		"553 not owned":         {step: "rcpt", fault: servers.MailAnswer(553, "5.7.1 <shop@example.org>: Sender address rejected: not owned by user shop"), says: "this sender"},
+		"550 no such sender":    {step: "rcpt", fault: servers.MailAnswer(550, "5.1.0 <shop@example.org>: Sender address rejected: User unknown"), says: "this sender"},
+		"504 helo":              {step: "rcpt", fault: servers.MailAnswer(504, "5.5.2 <7f3c9d2a1b>: Helo command rejected: need fully-qualified hostname"), says: "and helo"},
+		"554 client":            {step: "rcpt", fault: servers.MailAnswer(554, "5.7.1 <unknown[192.0.2.7]>: Client host rejected: Access denied"), says: "this sender"},
+		"554 blocklist":         {step: "rcpt", fault: servers.MailAnswer(554, "5.7.1 Service unavailable; Client host [192.0.2.7] blocked using bl.example.net"), says: "this sender"},
+		"554 sender blocklist":  {step: "rcpt", fault: servers.MailAnswer(554, "5.7.1 Service unavailable; Sender address [shop@example.org] blocked using bl.example.net"), says: "this sender"},
+		"554 SES identity":      {step: "end", fault: servers.MailAnswer(554, "Message rejected: Email address is not verified. The following identities failed the check in region EU-WEST-1: shop@example.org"), says: "account"},
+		"554 SES paused":        {step: "end", fault: servers.MailAnswer(554, "Message rejected: Sending paused for this account. For more information, please check the inbox"), says: "account"},
+		"554 SES permission":    {step: "end", fault: servers.MailAnswer(554, "Access denied: User `arn:aws:iam::1:user/x' is not authorized to perform `ses:SendRawEmail' on resource `y'"), says: "account"},
+		"550 SendGrid identity": {step: "end", fault: servers.MailAnswer(550, "The from address does not match a verified Sender Identity."), says: "this sender"},
+		"550 tenant":            {step: "end", fault: servers.MailAnswer(550, "5.7.705 Access denied, tenant has exceeded threshold"), says: "this sender"},
+		"554 own mailbox full":  {step: "end", fault: servers.MailAnswer(554, "5.2.2 mailbox full; STOREDRV.Submission.Exception:QuotaExceededException.MapiExceptionShutoffQuotaExceeded"), says: "own mailbox"},
+	}
+	for _, code := range []string{"5.1.7", "5.1.8", "5.7.23", "5.7.25", "5.7.26", "5.7.27"} {
+		all["550 "+code] = answerTest{step: "end", fault: servers.MailAnswer(550, code+" no"), says: "this sender"}
+	}
+	for name, test := range all {
+		test.class, test.answers, test.came = sink.ClassMisconfigured, "ok misconfigured not_attempted not_attempted not_attempted", "a1"
+		all[name] = test
+	}
+	// For now: it is the server that has to change.
+	all["450 client, for now"] = answerTest{"rcpt", servers.MailAnswer(450, "4.7.25 Client host rejected: cannot find your hostname, [192.0.2.7]"), sink.ClassUnavailable, "your hostname",
+		"ok unavailable not_attempted not_attempted not_attempted", "a1"}
+	return all
+}
+
+// limited are Exchange's limits of the sender, and of connections, and what looks like one of these and is about a recipient.
+func limited() map[string]answerTest {
+	throttled := "ok throttled not_attempted not_attempted not_attempted"
+	return map[string]answerTest{
+		"554 submission quota": {"end", servers.MailAnswer(554, "5.2.0 STOREDRV.Submission.Exception:SubmissionQuotaExceededException; Failed to process message"), sink.ClassThrottled, "sender's limit", throttled, "a1"},
+		"432 connections":      {"mail", servers.MailAnswer(432, "4.3.2 Concurrent connections limit exceeded."), sink.ClassThrottled, "more slowly", throttled, "a1"},
+		"432 threads":          {"end", servers.MailAnswer(432, "4.3.2 STOREDRV.ClientSubmit; sender thread limit exceeded"), sink.ClassThrottled, "more slowly", throttled, "a1"},
+		"421 submission rate":  {"mail", servers.MailAnswer(421, "4.4.2 Message submission rate for this client has exceeded the configured limit"), sink.ClassThrottled, "more slowly", throttled, "a1"},
+		"450 grey, for client": {"rcpt", servers.MailAnswer(450, "4.7.1 Client host rejected: Greylisted, try again"), sink.ClassRejected, "Greylisted", "ok rejected not_attempted ok ok", "a1 b1 b2"},
+		"452 system at end":    {"end", servers.MailAnswer(452, "4.3.1 Insufficient system resources"), sink.ClassRejected, "4.3.1", "ok rejected not_attempted ok ok", "a1 b1 b2"},
+		"550 in an address":    {"rcpt", servers.MailAnswer(550, `5.1.1 <"Sender address rejected: daily limit"@example.org>: no such user`), sink.ClassPermanent, "no such user", "ok permanent not_attempted ok ok", "a1 b1 b2"},
+		"550 in brackets":      {"rcpt", servers.MailAnswer(550, `5.1.1 <"x> Client host rejected: relay access denied, daily limit"@example.org>: no such user`), sink.ClassPermanent, "no such user", "ok permanent not_attempted ok ok", "a1 b1 b2"},
+		"550 cut off":          {"rcpt", servers.MailAnswer(550, `5.1.1 no such user: "x> Client host rejected: relay access de`), sink.ClassPermanent, "no such user", "ok permanent not_attempted ok ok", "a1 b1 b2"},
+	}
+}
+
 // TestAnswers answers one mail of five with an error, at each step: the class is right, its group waits behind it, the
 // others go on as far as the connection does, and in the end each mail has come once.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	for name, test := range answerTests() {
+	all := answerTests()
+	maps.Copy(all, aboutUs())
+	maps.Copy(all, limited())
+	for name, test := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := servers.StartMail(t, servers.MailOptions{})
@@ -345,7 +396,8 @@ func TestFixed(t *testing.T) {
 func TestGreeting(t *testing.T) {
 	t.Parallel()
 	for greeting, want := range map[string]sink.Class{
-		"421 too many connections\r\n": sink.ClassUnavailable, "421 4.7.0 Error: too many connections from 192.0.2.1\r\n": sink.ClassThrottled, "450 later\r\n": sink.ClassUnavailable, "554 no\r\n": sink.ClassMisconfigured,
+		"421 too many connections\r\n": sink.ClassUnavailable, "421 4.7.0 Error: too many connections from 192.0.2.1\r\n": sink.ClassThrottled,
+		"421 Too many concurrent SMTP connections\r\n": sink.ClassThrottled, "432 4.3.2 Concurrent connections limit exceeded.\r\n": sink.ClassThrottled, "450 later\r\n": sink.ClassUnavailable, "554 no\r\n": sink.ClassMisconfigured,
 		"": sink.ClassUnreachable, "what?\r\n": sink.ClassUnreachable,
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

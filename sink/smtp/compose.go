@@ -173,6 +173,12 @@ func (s *Sink) messageID(d *sink.Delivery) string {
 	return b.String() + "@" + s.domain + ">"
 }
 
+// The names of headers that the relay adds begin with metadataPrefix. metadataAttempt is the one that differs between the attempts of a mail.
+const (
+	metadataPrefix  = "X-Tailbox-"
+	metadataAttempt = "Attempt"
+)
+
 // metadata writes what the relay knows of the message.
 func (s *Sink) metadata(b *bytes.Buffer, d *sink.Delivery) {
 	if s.cfg.OmitMetadata {
@@ -181,10 +187,10 @@ func (s *Sink) metadata(b *bytes.Buffer, d *sink.Delivery) {
 	m := d.Message
 	for _, one := range [][2]string{
 		{"Id", m.ID}, {"Type", m.Type}, {"Group", m.GroupText()}, {"Position", m.Position.String()},
-		{"Attempt", fmt.Sprint(d.Attempt)}, {"Source", d.Source},
+		{metadataAttempt, fmt.Sprint(d.Attempt)}, {"Source", d.Source},
 	} {
 		if one[1] != "" {
-			field(b, "X-Tailbox-"+one[0], visible(one[1]))
+			field(b, metadataPrefix+one[0], visible(one[1]))
 		}
 	}
 }

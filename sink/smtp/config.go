@@ -66,7 +66,8 @@ type Config struct {
 	MaxBytes int
 	// MaxPerConnection is the most mails over one connection. Default 100.
 	MaxPerConnection int
-	// Timeout bounds one mail, the server's answer to it included. Default 1 min.
+	// Timeout bounds the sending of one mail, and how long a call waits for the answer to it. If the server took longer with its last answer, a call waits
+	// twice as long as that. Default 1 min.
 	Timeout time.Duration
 	// ConnectTimeout bounds connecting, TLS and authentication included. Default 10 s.
 	ConnectTimeout time.Duration

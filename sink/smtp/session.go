@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/textproto"
 	"slices"
 	"strings"
 	"time"
@@ -140,46 +139,53 @@ func (s *Sink) auth(client *mailsmtp.Client) (mailsmtp.Auth, error) {
 	return mailsmtp.PlainAuth("", a.Username, a.Password, s.host, open), nil
 }
 
-// send sends one mail. usable tells whether the session can send another one.
-func (ss *session) send(l *letter, receipt *sink.Receipt, timeout time.Duration) (usable bool, err error) {
+// send sends one mail up to its end. The answer comes by the ending. Without one the server has refused the mail before, and usable tells whether
+// the session can send another one.
+func (ss *session) send(l *letter, timeout, longest time.Duration) (e *ending, usable bool, err error) {
 	ss.sent++
 	if err := ss.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
-		return false, sink.Unreachable(fmt.Errorf("send to %s: %w", ss.address, err))
+		return nil, false, sink.Unreachable(fmt.Errorf("send to %s: %w", ss.address, err))
 	}
-	if err := ss.readable(l); err != nil {
-		return true, err
-	}
-	if err := ss.client.Mail(l.from); err != nil {
-		return ss.refused("MAIL FROM", err, refusedSender)
-	}
-	for i, to := range l.to {
-		if err := ss.client.Rcpt(to.address); err != nil {
-			refused := refusedMail
-			if to.key != "" {
-				refused = refusedFixed
-			}
-			return ss.refused(fmt.Sprintf("RCPT TO, recipient %d of %d%s", i+1, len(l.to), of(to.key)), err, refused)
-		}
+	if usable, err = ss.envelope(l); err != nil {
+		return nil, usable, err
 	}
 	w, err := ss.client.Data()
 	if err != nil {
-		return ss.refused("DATA", err, refusedMail)
+		usable, err = ss.refused("DATA", err, refusedMail, l.to)
+		return nil, usable, err
 	}
 	if _, err := w.Write(l.data); err != nil {
-		return false, sink.Unreachable(fmt.Errorf("send to %s: the mail was not written to its end, and so not accepted: %w", ss.address, err))
+		return nil, false, sink.Unreachable(fmt.Errorf("send to %s: the mail was not written to its end, and so not accepted: %w", ss.address, err))
 	}
-	if err := w.Close(); err != nil {
-		if _, answered := errors.AsType[*textproto.Error](err); !answered {
-			return false, sink.Unavailable(fmt.Errorf("send to %s: no answer to the mail (possible duplicate: the server may have accepted it): %w", ss.address, err))
-		}
-		return ss.refused("end of DATA", err, refusedMail)
+	e, err = ss.finish(w, longest)
+	return e, false, err
+}
+
+// envelope tells the server who sends the mail, and to whom.
+func (ss *session) envelope(l *letter) (usable bool, err error) {
+	if err := ss.readable(l); err != nil {
+		return true, err
 	}
-	if receipt != nil {
-		if closer, ok := w.(*mailsmtp.DataCloser); ok {
-			receipt.Set("250 " + closer.ServerResponse())
+	if err := ss.from(l); err != nil {
+		return ss.refused("MAIL FROM", err, refusedSender, nil)
+	}
+	for i, to := range l.to {
+		if err := ss.client.Rcpt(to.address); err != nil {
+			whose := refusedMail
+			if to.key != "" {
+				whose = refusedFixed
+			}
+			return ss.refused(fmt.Sprintf("RCPT TO, recipient %d of %d%s", i+1, len(l.to), of(to.key)), err, whose, l.to)
 		}
 	}
 	return true, nil
+}
+
+// from tells the server who sends. It asks for SMTPUTF8 only if an address needs it: no server may pass a mail with that mark to one that does not
+// offer it, so that the mail would bounce at a recipient far away.
+func (ss *session) from(l *letter) error {
+	ss.client.SkipSMTPUTF8(!l.international)
+	return ss.client.Mail(l.from)
 }
 
 // of says which key of the configuration names a recipient, if any does.

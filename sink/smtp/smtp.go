@@ -15,7 +15,8 @@
 // The mails of a call go over one connection, one after the other; connections are kept for the next call. A mail is
 // delivered when the server has answered 250 to its end, whatever becomes of the connection afterwards. It goes to all of
 // its recipients or to none. When the connection ends before, the mail was not accepted; when it ends between the mail's
-// last byte and the answer, nobody can tell, and the mail is sent again, with the same Message-ID.
+// last byte and the answer, nobody can tell, and the mail is sent again, with the same Message-ID. When the answer only takes
+// long, the mail's next attempt asks for it instead.
 package smtp
 
 import (
@@ -41,6 +42,9 @@ type Sink struct {
 	envelope string
 	domain   string
 	parts    parts
+	// longestEnd is how long the server may take to answer a whole mail.
+	longestEnd time.Duration
+	endings    endings
 
 	mu   sync.Mutex
 	idle []*session // the last used last
@@ -77,7 +81,8 @@ func New(cfg Config) (*Sink, error) {
 			return nil, fmt.Errorf("envelope_from: %w", err)
 		}
 	}
-	s := &Sink{cfg: cfg, tls: tlsConfig, host: host, from: *from, envelope: bare(envelope), domain: domainOf(from.Address)}
+	s := &Sink{cfg: cfg, tls: tlsConfig, host: host, from: *from, envelope: bare(envelope), domain: domainOf(from.Address), longestEnd: max(longestEnd, cfg.Timeout)}
+	s.endings.sink = s
 	if s.parts, err = newParts(cfg); err != nil {
 		return nil, err
 	}
@@ -140,37 +145,90 @@ func (b *batch) deliver(ctx context.Context, d *sink.Delivery) error {
 	if err != nil {
 		return sink.Permanent(err)
 	}
-	if b.session != nil && b.session.sent >= b.sink.cfg.MaxPerConnection {
-		b.session.end()
-		b.session = nil
+	if e := b.sink.endings.claim(d, l); e != nil {
+		return b.settle(ctx, e, d, l)
 	}
-	if b.session == nil {
-		b.session, err = b.sink.session(ctx)
-	} else if !b.session.fresh(ctx, b.sink.cfg.ConnectTimeout) {
-		// What was sent before is accepted and answered; the server went away afterwards.
-		b.drop()
-		b.session, err = b.sink.session(ctx)
-	}
-	if err != nil {
+	if err := b.connect(ctx); err != nil {
 		b.over = true
 		return err
 	}
 	conn := b.session.conn
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	usable, err := b.session.send(l, d.Receipt, b.sink.cfg.Timeout)
+	e, usable, err := b.session.send(l, b.sink.cfg.Timeout, b.sink.longestEnd)
 	cut := !stop()
+	if e != nil {
+		b.session = nil // until the answer is there
+		return b.settle(ctx, e, d, l)
+	}
 	if !usable || cut {
 		b.drop()
 	}
-	if err == nil {
-		return nil
-	}
-	class, _, _ := sink.Classify(err)
-	b.over = !usable || cut || class == sink.ClassMisconfigured || class == sink.ClassThrottled
-	if cut && class == sink.ClassUnreachable {
+	b.note(usable && !cut, err)
+	if class, _, _ := sink.Classify(err); cut && class == sink.ClassUnreachable {
 		return sink.NotAttempted(fmt.Errorf("send to %s: %w", b.sink.cfg.Address, context.Cause(ctx)))
 	}
 	return err
+}
+
+// connect sees to it that the call has a session that is ready for a mail.
+func (b *batch) connect(ctx context.Context) (err error) {
+	if b.session != nil && b.session.sent >= b.sink.cfg.MaxPerConnection {
+		b.session.end()
+		b.session = nil
+	}
+	if b.session != nil {
+		if b.session.fresh(ctx, b.sink.cfg.ConnectTimeout) {
+			return nil
+		}
+		// What was sent before is accepted and answered; the server went away afterwards.
+		b.drop()
+	}
+	b.session, err = b.sink.session(ctx)
+	return err
+}
+
+// settle waits for the answer to a whole mail, and takes its session for the next mail.
+func (b *batch) settle(ctx context.Context, e *ending, d *sink.Delivery, l *letter) error {
+	if e.parted { // the answer came between the calls
+		_, err := e.answer(l, d.Receipt)
+		b.note(true, err)
+		return err
+	}
+	s := b.sink
+	if !s.endings.wait(ctx, e) {
+		if s.endings.keep(e, d, l) {
+			b.over = true
+			return sink.Unavailable(fmt.Errorf("send to %s: no answer to the mail for %v: tailbox sends it again only if there is none after %v",
+				e.session.address, time.Since(e.began).Round(time.Millisecond), s.longestEnd))
+		}
+		_ = e.session.conn.Close() // The answer may still have come: that decides.
+		<-e.done
+	}
+	usable, err := e.answer(l, d.Receipt)
+	usable = usable && ctx.Err() == nil
+	switch {
+	case !usable:
+		_ = e.session.conn.Close() // It is given up: nothing depends on how it ends.
+	case b.session == nil:
+		b.session = e.session
+	default:
+		s.put(e.session)
+	}
+	b.note(usable, err)
+	return err
+}
+
+// note ends the call after a failure that is not the mail's own affair.
+func (b *batch) note(usable bool, err error) {
+	if err == nil {
+		return
+	}
+	switch class, _, _ := sink.Classify(err); class {
+	case sink.ClassMisconfigured, sink.ClassThrottled, sink.ClassUnavailable:
+		b.over = true
+	default:
+		b.over = !usable
+	}
 }
 
 // drop gives a session up.
@@ -249,11 +307,12 @@ func (s *Sink) Check(ctx context.Context) []error {
 	if err := ss.conn.SetDeadline(time.Now().Add(s.cfg.ConnectTimeout)); err != nil {
 		return []error{fmt.Errorf("ask %s: %w", s.cfg.Address, err)}
 	}
-	if err := ss.readable(s.fixed()); err != nil {
+	fixed := s.fixed()
+	if err := ss.readable(fixed); err != nil {
 		return []error{err}
 	}
-	if err := ss.client.Mail(s.envelope); err != nil {
-		_, err = ss.refused("MAIL FROM", err, refusedSender)
+	if err := ss.from(fixed); err != nil {
+		_, err = ss.refused("MAIL FROM", err, refusedSender, nil)
 		return []error{err}
 	}
 	if err := ss.client.Reset(); err != nil {
@@ -269,6 +328,7 @@ func (s *Sink) Close(context.Context) error {
 	idle := s.idle
 	s.idle = nil
 	s.mu.Unlock()
+	s.endings.close()
 	var ending sync.WaitGroup
 	for _, one := range idle {
 		ending.Go(one.end)

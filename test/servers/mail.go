@@ -58,6 +58,8 @@ type Mail struct {
 	Conn     int
 	Username string
 	TLS      bool
+	// UTF8: the client asked for SMTPUTF8.
+	UTF8 bool
 }
 
 // MailEvent is a step of a client: "connect" (at EHLO), "mail", "rcpt", "data" (before the content) or "end" (after it).
@@ -208,12 +210,12 @@ func (m *mailSession) Reset() { m.mail = Mail{} }
 func (m *mailSession) Logout() error { return nil }
 
 // Mail implements the library's Session.
-func (m *mailSession) Mail(from string, _ *gosmtp.MailOptions) error {
+func (m *mailSession) Mail(from string, opts *gosmtp.MailOptions) error {
 	if len(m.server.opts.Mechanisms) > 0 && m.username == "" {
 		return MailAnswer(530, "authentication required")
 	}
 	_, encrypted := m.conn.TLSConnectionState()
-	m.mail = Mail{From: from, Conn: m.number, Username: m.username, TLS: encrypted}
+	m.mail = Mail{From: from, Conn: m.number, Username: m.username, TLS: encrypted, UTF8: opts.UTF8}
 	return m.ask("mail", from)
 }
 
