@@ -1,0 +1,143 @@
+package debezium
+
+import (
+	"slices"
+	"strings"
+)
+
+// compose reads the environment of the services that are Debezium's.
+func (c *conversion) compose(l *layer, services *tree) {
+	for _, service := range services.fields {
+		var given []*setting
+		add := func(key string, value *tree) {
+			s := &setting{key: key, file: l.name, line: value.line, raw: "${" + key + "}"} // without a value, that of whoever starts it
+			if value.kind == scalar {
+				s.raw = interpolate.ReplaceAllStringFunc(value.text, func(ref string) string { return c.ofCompose(s, ref) })
+			}
+			given = append(given, s)
+		}
+		if environ := service.value.get("environment"); environ != nil {
+			for _, f := range environ.fields {
+				add(f.key, f.value)
+			}
+			for _, item := range environ.items {
+				key, value, ok := strings.Cut(item.text, "=")
+				t := &tree{text: value, line: item.line}
+				if !ok {
+					t.kind = null
+				}
+				add(key, t)
+			}
+		}
+		c.process(l, given, service.value, "services."+service.key+".", "env_file", "give that file beside this one")
+	}
+}
+
+// ofCompose writes a reference of compose as Debezium Server has it.
+func (c *conversion) ofCompose(s *setting, ref string) string {
+	m := interpolate.FindStringSubmatch(ref)
+	switch name := m[1] + m[2]; {
+	case ref == "$$":
+		return "$"
+	case strings.HasSuffix(m[3], "+"):
+		c.problems = append(c.problems, &Problem{file: s.file, line: s.line, Key: s.key, Reason: ref + " is not read: write the value"})
+		return ref
+	case strings.HasSuffix(m[3], "-"):
+		return "${" + name + ":" + m[4] + "}"
+	default:
+		return "${" + name + "}"
+	}
+}
+
+// containers reads the environment of the containers of Kubernetes that are Debezium's.
+func (c *conversion) containers(l *layer, all *tree) {
+	if all == nil {
+		return
+	}
+	for _, container := range all.items {
+		var given []*setting
+		if environ := container.get("env"); environ != nil {
+			for _, item := range environ.items {
+				s := &setting{key: item.is("name"), file: l.name, line: item.line}
+				s.raw = dependent.ReplaceAllStringFunc(item.is("value"), func(ref string) string {
+					if ref == "$$" {
+						return "$"
+					}
+					return "${" + ref[2:len(ref)-1] + "}"
+				})
+				if item.get("valueFrom") != nil {
+					s.raw = "${" + s.key + "}" // from a secret, say
+				}
+				given = append(given, s)
+			}
+		}
+		c.process(l, given, container, "", "envFrom", "give what it names in a file beside this one")
+	}
+}
+
+// process takes the variables of a service or a container, which stands at a place in its file, if that is Debezium's. Others that it has under a key are not read.
+func (c *conversion) process(l *layer, given []*setting, of *tree, place, others, fix string) {
+	if serves(given) || works(given) || strings.Contains(of.is("image"), "debezium") {
+		c.unreadPart(l, place+others, of.get(others), fix)
+		c.environ(l, given)
+	}
+}
+
+// serves reports whether variables are those of a Debezium Server, and works whether they are those of a worker of Kafka Connect.
+func serves(given []*setting) bool {
+	return slices.ContainsFunc(given, func(s *setting) bool {
+		return optionVariable.MatchString(s.key) || strings.HasPrefix(s.key, serverPrefix)
+	})
+}
+
+func works(given []*setting) bool {
+	return slices.ContainsFunc(given, func(s *setting) bool {
+		return strings.HasPrefix(s.key, "CONNECT_") || s.key == "CONFIG_STORAGE_TOPIC" || s.key == "KEY_CONVERTER" || s.key == "VALUE_CONVERTER"
+	})
+}
+
+// environ takes the variables of one process: options of Debezium Server, or of a worker of Kafka Connect. All others may be referred to.
+func (c *conversion) environ(l *layer, given []*setting) {
+	if serves(given) && c.variables.serve() {
+		c.form(l, "it has the variables of a second Debezium Server: give those of one")
+		return
+	}
+	if works(given) {
+		c.environWorker(l, given)
+		return
+	}
+	for _, s := range given {
+		if strings.HasPrefix(s.key, serverPrefix) {
+			l.settings = append(l.settings, s)
+		} else {
+			c.variables.give(s)
+		}
+	}
+}
+
+func (c *conversion) environWorker(l *layer, given []*setting) {
+	if c.worked {
+		c.form(l, "it has the variables of a second worker of Kafka Connect: give those of one")
+		return
+	}
+	c.worked = true
+	own := &layer{name: l.name}
+	for _, s := range given {
+		option, ours := strings.CutPrefix(s.key, "CONNECT_")
+		if !ours && !slices.Contains([]string{"BOOTSTRAP_SERVERS", "KEY_CONVERTER", "VALUE_CONVERTER", "GROUP_ID", "CONFIG_STORAGE_TOPIC", "OFFSET_STORAGE_TOPIC", "STATUS_STORAGE_TOPIC"}, option) {
+			continue // what it is for, a connector cannot refer to
+		}
+		// A reference stays one to the environment, in the words of Kafka Connect. A default decides now.
+		raw := expression.ReplaceAllStringFunc(s.raw, func(ref string) string {
+			name, byDefault, has := strings.Cut(strings.Trim(ref, "${}"), ":")
+			if value, set := c.variables.get(name); set {
+				return value
+			} else if has {
+				return byDefault
+			}
+			return "${env:" + name + "}"
+		})
+		own.settings = append(own.settings, &setting{key: strings.ToLower(strings.ReplaceAll(option, "_", ".")), raw: raw, file: s.file, line: s.line})
+	}
+	c.layers = append(c.layers, own)
+}
