@@ -148,10 +148,11 @@ type missedRows struct {
 // foundRank is the first N of rows that are found behind a transaction. No transaction has so many rows.
 const foundRank = 1 << 31
 
-// rankNow is the N that the first row gets which is found behind a transaction. The clock has it grow from term to term, faster than rows are found: with
-// polling nothing may have been read between two of them. It begins anew once in 194 days.
+// rankNow is the N that the first row gets which is found behind a transaction. The clock has it grow from term to term by 256 a second, which is more
+// than reconciliations find: with polling nothing may have been read between two terms. It begins anew once in 96 days, and leaves room behind it.
 func rankNow(now time.Time) uint32 {
-	return foundRank + uint32(now.UnixMilli()*128/1000%foundRank)
+	const room = 1 << 24
+	return foundRank + uint32(now.UnixMilli()*256/1000%(foundRank-room))
 }
 
 // admit queues rows that the log does not hold as if they had come from it, between two transactions. Their positions are
@@ -161,7 +162,7 @@ func (rc *reconciler) admit() {
 	if rc.missed == nil || rc.e.inTransaction {
 		return
 	}
-	commit, msgs, parkedAt := max(rc.missed.commit, rc.e.settler.lastSeen.Commit, rc.e.settler.saved.LastCommit), rc.missed.msgs, rc.missed.parkedAt
+	commit, msgs, parkedAt := max(rc.missed.commit, rc.e.settler.lastSeen.Commit), rc.missed.msgs, rc.missed.parkedAt
 	rc.missed = nil
 	if commit != rc.commit {
 		rc.commit, rc.rank = commit, rankNow(time.Now())

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
 )
 
 // A Memory is what a store keeps a copy of while it holds the lock.
@@ -16,9 +17,10 @@ type Memory struct {
 	// is on record.
 	Unclean, Started bool
 	UncleanBefore    int
-	// Log is that of the saved checkpoint; Gap is the highest accept-gap request that Load saw.
-	Log uint32
-	Gap int64
+	// Log and Resume are those of the saved checkpoint; Gap is the highest accept-gap request that Load saw.
+	Log    uint32
+	Resume source.Resume
+	Gap    int64
 	// Unfinished: there are parked deliveries whose row was locked when it was to be dealt with.
 	Unfinished bool
 	Finisher   Finisher
@@ -43,7 +45,7 @@ func (m *Memory) Loaded(l *checkpoint.Loaded, fs Forces) {
 	l.PausedSinks, l.HeldLanes, l.AcceptGap = fs.Sinks(), SortedLanes(m.Holds), m.Gap != 0
 	m.Unclean, m.UncleanBefore, m.Started = true, l.UncleanStarts, l.Started != (checkpoint.CrashCandidate{})
 	if l.Checkpoint != nil {
-		m.Log = l.Checkpoint.Log
+		m.Log, m.Resume = l.Checkpoint.Log, l.Checkpoint.Resume
 	}
 }
 
@@ -52,6 +54,7 @@ func (m *Memory) Saved(c *checkpoint.Checkpoint) {
 	if c.Log != m.Log {
 		m.Log, m.Gap = c.Log, 0
 	}
+	m.Resume = c.Resume
 	m.SettledOnce()
 }
 

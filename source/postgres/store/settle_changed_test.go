@@ -42,3 +42,19 @@ func TestSettleBesideUpdate(t *testing.T) {
 		})
 	}
 }
+
+// TestSettleKeptByTrigger: a trigger that keeps a row as it is holds nothing up: the outcome is settled without it.
+func TestSettleKeptByTrigger(t *testing.T) {
+	t.Parallel()
+	r := pgtest.NewStoreRig(t, servers.Shared(t, "17"), nil, pgtest.Shape("tailbox", "outbox"))
+	r.Row(1)
+	m := pgtest.Msg(1, "g")
+	r.ParkWhole(sourcetest.Head("kafka", m, 0))
+	r.Exec(`CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
+	r.Exec(`CREATE TRIGGER keep BEFORE UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION keep()`)
+	r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", m)}})
+	pgtest.Equal(t, "parked", r.Text("SELECT count(*)::text FROM tailbox_parked"), "0")
+	if r.St.SkipLocked {
+		t.Error("settlements go on passing over locked rows")
+	}
+}

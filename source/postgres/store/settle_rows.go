@@ -244,6 +244,18 @@ func (a *attempt) judgeMissing(ctx context.Context) error {
 	return nil
 }
 
+// presentSQL finds the rows that are there; if locked ones are passed over, those alone that are locked. A row that is neither locked nor changed is kept as
+// it is by a trigger.
+func (w *rowWork) presentSQL(passLocked bool) string {
+	same := " WHERE t." + sqltext.Ident(w.table.Columns.ID) + w.table.ID.Equals + "v.id"
+	from := "pg_catalog.unnest($1::" + w.table.ID.Cast + ") WITH ORDINALITY AS v (id, n)"
+	sql := "SELECT v.n FROM " + from + " WHERE EXISTS (SELECT FROM " + w.table.SQL + " AS t" + same + ")"
+	if passLocked {
+		sql += " AND v.n <> ALL (ARRAY(SELECT v.n FROM " + from + ", " + w.table.SQL + " AS t" + same + " FOR UPDATE OF t SKIP LOCKED))"
+	}
+	return sql
+}
+
 // presentRows looks which of the missing rows are there: locked rows were passed over, or another session changed a row while its statement waited for it,
 // so that the row is no longer where the statement had found it.
 func (a *attempt) presentRows(ctx context.Context) (map[*relational.RowChange]bool, error) {
@@ -263,8 +275,7 @@ func (a *attempt) presentRows(ctx context.Context) (map[*relational.RowChange]bo
 		if err != nil {
 			return nil, err
 		}
-		b.Queue("SELECT v.n FROM pg_catalog.unnest($1::"+w.table.ID.Cast+") WITH ORDINALITY AS v (id, n) WHERE EXISTS (SELECT FROM "+
-			w.table.SQL+" AS t WHERE t."+sqltext.Ident(w.table.Columns.ID)+w.table.ID.Equals+"v.id)", ids).Query(func(rows pgx.Rows) error {
+		b.Queue(w.presentSQL(a.SkipLocked), ids).Query(func(rows pgx.Rows) error {
 			var n int64
 			_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
 				present[missing[n-1]] = true

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -43,9 +45,20 @@ func (c *Core) Pending(ctx context.Context, cursor string, limit int) (*checkpoi
 	if !c.poll {
 		return out, c.db.LogEnd(ctx, out)
 	}
-	out.Commit, err = c.db.LastNumber(ctx)
-	out.Barrier = strconv.FormatUint(out.Commit, 10)
+	last, err := c.db.LastNumber(ctx)
+	out.Barrier = strconv.FormatUint(last, 10)
+	out.Commit = max(last, polledTo(c.Resume)) // the rows with the highest numbers may be deleted
 	return out, err
+}
+
+// polledTo is the number up to which a checkpoint of polling goes; 0 for one of a log.
+func polledTo(at source.Resume) uint64 {
+	number, _, _ := strings.Cut(string(at), " ")
+	n, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // Fetch implements checkpoint.Store.
