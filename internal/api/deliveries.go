@@ -366,7 +366,7 @@ func (s *server) request(ctx context.Context, verb checkpoint.Verb, sel checkpoi
 	}
 	a := &askedAnswer{Status: http.StatusAccepted}
 	if !dry {
-		err := s.change(ctx, func(ctx context.Context) (err error) {
+		err := s.askIn(ctx, s.verbs, queryTime, func(ctx context.Context) (err error) {
 			a.Body.Request, err = s.operator.AskFor(ctx, r, who(ctx).Name)
 			return err
 		})

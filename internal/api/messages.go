@@ -63,7 +63,7 @@ func (s *server) writeMessage(ctx context.Context, in *messageBody) (*messageAns
 		return nil, err
 	}
 	a := &messageAnswer{Status: http.StatusCreated}
-	err = s.change(ctx, func(ctx context.Context) (err error) {
+	err = s.askIn(ctx, s.writes, queryTime, func(ctx context.Context) (err error) {
 		a.Body.ID, a.Body.Table, err = s.Write(ctx, b.Table, d)
 		if wrong, ok := errors.AsType[*outbox.DraftError](err); ok {
 			return huma.Error422UnprocessableEntity(s.Hide(wrong.Error()))

@@ -66,18 +66,19 @@ type server struct {
 	Config
 	api      huma.API
 	operator operate.Operator
-	// slots, verbs and checks bound how many questions, changes, and whole checks run at once.
-	slots, verbs, checks chan struct{}
-	share                share
-	summaries            *kept[*summary]
-	statuses             *kept[*report.Status]
+	// slots, verbs, writes and checks bound how many questions, requests, messages to write, and whole checks run at once.
+	slots, verbs, writes, checks chan struct{}
+
+	share     share
+	summaries *kept[*summary]
+	statuses  *kept[*report.Status]
 	// naming is held by whoever changes a kept status.
 	naming sync.Mutex
 }
 
 // New returns a handler of everything below Prefix.
 func New(c Config) http.Handler {
-	s := &server{Config: c, operator: c.Database.Operator().KeepSessions(), slots: make(chan struct{}, queries), verbs: make(chan struct{}, 1), checks: make(chan struct{}, 1)}
+	s := &server{Config: c, operator: c.Database.Operator().KeepSessions(), slots: make(chan struct{}, queries), verbs: make(chan struct{}, 1), writes: make(chan struct{}, 2), checks: make(chan struct{}, 1)}
 	s.summaries = newKept[*summary](func(time.Duration) time.Duration { return keptMost })
 	s.statuses = newKept[*report.Status](func(took time.Duration) time.Duration { return shareOf * took })
 	about := huma.DefaultConfig("tailbox", c.Version)
@@ -138,11 +139,6 @@ func (s *server) ask(ctx context.Context, question func(context.Context) error) 
 		}
 		return question(ctx)
 	})
-}
-
-// change has the database changed when its turn comes. Those who only look at it do not hold that up.
-func (s *server) change(ctx context.Context, do func(context.Context) error) error {
-	return s.askIn(ctx, s.verbs, queryTime, do)
 }
 
 func (s *server) askIn(ctx context.Context, slots chan struct{}, within time.Duration, question func(context.Context) error) error {

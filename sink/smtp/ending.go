@@ -149,6 +149,7 @@ func (es *endings) wait(ctx context.Context, e *ending) bool {
 	for {
 		left := es.patience() - time.Since(began)
 		if left <= 0 {
+			es.impatient()
 			return e.over()
 		}
 		timer := time.NewTimer(left)
@@ -165,6 +166,13 @@ func (es *endings) wait(ctx context.Context, e *ending) bool {
 		case <-timer.C: // Meanwhile the server may have shown that it is slow.
 		}
 	}
+}
+
+// impatient has the next call wait for the configuration's timeout only: the server is slower than it was, or hangs.
+func (es *endings) impatient() {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	es.took = 0
 }
 
 // learn notes how long an answer took.

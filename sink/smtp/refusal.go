@@ -77,8 +77,8 @@ func (r refusal) aboutSender() bool {
 	return strings.Contains(r.text, "blocked using") && containsAny(r.text, "client host", "sender address", "helo command")
 }
 
-// tenant are codes by which Exchange Online blocks a whole account or its address.
-var tenant = regexp.MustCompile(`^5\.7\.7\d\d$`)
+// tenant are codes by which Exchange Online blocks a whole account or its address. 5.7.703 is about a recipient.
+var tenant = regexp.MustCompile(`^5\.7\.7(0[0-2]|0[4-9]|[1-9]\d)$`)
 
 // aboutRelaying reports whether the server does not relay to the recipient for us.
 func (r refusal) aboutRelaying() bool {

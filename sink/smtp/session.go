@@ -1,6 +1,7 @@
 package smtp
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -181,10 +182,11 @@ func (ss *session) envelope(l *letter) (usable bool, err error) {
 	return true, nil
 }
 
-// from tells the server who sends. It asks for SMTPUTF8 only if an address needs it: no server may pass a mail with that mark to one that does not
+// from tells the server who sends. It asks for SMTPUTF8 only if an address or a header needs it: no server may pass a mail with that mark to one that does not
 // offer it, so that the mail would bounce at a recipient far away.
 func (ss *session) from(l *letter) error {
-	ss.client.SkipSMTPUTF8(!l.international)
+	head, _, _ := bytes.Cut(l.data, []byte("\r\n\r\n"))
+	ss.client.SkipSMTPUTF8(!l.international && ascii(string(head)))
 	return ss.client.Mail(l.from)
 }
 
