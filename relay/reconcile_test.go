@@ -44,6 +44,18 @@ func (s strangers) Fetch(_ context.Context, rows []checkpoint.RowRef, at outbox.
 	return ms, nil, nil
 }
 
+// barrierLater is a log that holds only the barrier of a listing, a minute after the start.
+func barrierLater() *scripted {
+	return &scripted{run: func(ctx context.Context, emit source.Emit) error {
+		<-time.After(time.Minute)
+		if err := emit(ctx, &source.Batch{Barrier: "b"}); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	}}
+}
+
 // What a reconciliation finds comes into memory piece by piece, in order, and all of it.
 func TestReconcileKeepsWithinMemory(t *testing.T) {
 	t.Parallel()
@@ -56,15 +68,7 @@ func TestReconcileKeepsWithinMemory(t *testing.T) {
 			got <- ds[0].Message.ID
 			return nil
 		}}
-		src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
-			<-time.After(time.Minute)
-			if err := emit(ctx, &source.Batch{Barrier: "b"}); err != nil {
-				return err
-			}
-			<-ctx.Done()
-			return nil
-		}}
-		end := started(t, relayWith(t, src, to, store, 30*time.Second))
+		end := started(t, relayWith(t, barrierLater(), to, store, 30*time.Second))
 		late := time.After(10 * time.Minute)
 		for i := range n {
 			select {
@@ -96,15 +100,7 @@ func TestFoundBehindOthersFound(t *testing.T) {
 				got <- ds[0].Message.Position
 				return nil
 			}}
-			src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
-				<-time.After(time.Minute)
-				if err := emit(ctx, &source.Batch{Barrier: "b"}); err != nil {
-					return err
-				}
-				<-ctx.Done()
-				return nil
-			}}
-			end := started(t, relayWith(t, src, to, store, 30*time.Second))
+			end := started(t, relayWith(t, barrierLater(), to, store, 30*time.Second))
 			for range 2 {
 				select {
 				case at := <-got:

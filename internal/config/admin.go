@@ -56,6 +56,9 @@ var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 // ValidName reports whether the audit can show a name: 1 to 64 letters, digits, or . _ @ -.
 func ValidName(name string) bool { return tokenName.MatchString(name) }
 
+// HasAPI reports whether somebody may use the HTTP API and the console: without, there are none.
+func (a *Admin) HasAPI() bool { return a.Token != "" || len(a.Tokens)+len(a.Proxies) > 0 }
+
 func readAdmin(s *Section) Admin {
 	defer s.Done()
 	a := Admin{Listen: s.String("listen", defaultListen), Token: s.Secret("token"), Hosts: s.Strings("hosts"), URL: readConsoleURL(s)}
@@ -69,7 +72,7 @@ func readAdmin(s *Section) Admin {
 		a.CertFile, a.KeyFile = t.readCertificate()
 	}
 	a.readProxies(s)
-	if a.Send = s.Bool("send", false); a.Send && a.Token == "" && len(a.Tokens)+len(a.Proxies) == 0 {
+	if a.Send = s.Bool("send", false); a.Send && !a.HasAPI() {
 		s.Add("send", "true", "has the HTTP API write messages, and without admin.tokens there is none: set them, or leave send out")
 	}
 	if a.Listen == "off" {

@@ -64,7 +64,7 @@ func (p *Pipeline) OpenAlerts(ctx context.Context) (to []notify.Recipient, sinks
 // Place is the pipeline as alerts name it.
 func (p *Pipeline) Place() alert.Place {
 	place := alert.Place{Pipeline: p.Config.Pipeline}
-	if a := &p.Config.Admin; a.Token != "" || len(a.Tokens)+len(a.Proxies) > 0 { // else there is no console
+	if p.Config.Admin.HasAPI() {
 		place.Console = p.Config.Admin.URL
 	}
 	return place
