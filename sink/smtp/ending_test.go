@@ -81,13 +81,18 @@ func TestSlowEnd(t *testing.T) {
 			d.Receipt = new(sink.Receipt)
 			unanswered(t, s, d)
 			unanswered(t, s, d)
+			taken := func() bool { return s.EndingsWaiting() == 0 }
+			ended := make(chan error, 1)
 			if test.between {
 				server.answer <- test.answer
-				sinktest.Eventually(t, "the answer to arrive", func() bool { return s.EndingsWaiting() == 0 })
+				sinktest.Eventually(t, "the answer to arrive", taken)
+				ended <- try(t, s, d)
 			} else {
-				go func() { server.answer <- test.answer }()
+				go func() { ended <- try(t, s, d) }()
+				sinktest.Eventually(t, "an attempt that waits", taken)
+				server.answer <- test.answer
 			}
-			got, err := "ok", try(t, s, d)
+			got, err := "ok", <-ended
 			if err != nil {
 				got = class(err).String()
 			}

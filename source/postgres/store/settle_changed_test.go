@@ -43,6 +43,38 @@ func TestSettleBesideUpdate(t *testing.T) {
 	}
 }
 
+// TestSettleBesideRelease: a settlement passes a locked row over, and the lock is released before the settlement ends. The row is not gone.
+func TestSettleBesideRelease(t *testing.T) {
+	t.Parallel()
+	r := pgtest.NewStoreRig(t, servers.Shared(t, "17"), nil, pgtest.Shape("tailbox", "outbox"))
+	r.Exec(`CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END'`)
+	r.Exec(`CREATE TRIGGER stay BEFORE UPDATE ON outbox FOR EACH ROW WHEN (new.id::text LIKE '%2') EXECUTE FUNCTION stay()`)
+	r.Row(1)
+	r.Row(2)
+	r.St.SkipLocked = true
+	other := r.Connect()
+	pgtest.Exec(t, other, "BEGIN; SELECT FROM outbox WHERE id::text LIKE '%1' FOR UPDATE; SELECT pg_advisory_xact_lock(7)")
+	type answer struct {
+		out *checkpoint.Settled
+		err error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		rows := []checkpoint.Row{sourcetest.RowOf(pgtest.Msg(1, "g"), false), sourcetest.RowOf(pgtest.Msg(2, "g"), false)}
+		out, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Rows: rows})
+		done <- answer{out, err}
+	}()
+	r.Until("a settlement that waits for the trigger", func() bool {
+		return r.Text("SELECT count(*)::text FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())") == "1"
+	})
+	pgtest.Exec(t, other, "COMMIT")
+	got := <-done
+	if got.err != nil || got.out.Gone != 0 || len(got.out.Invisible) != 0 {
+		t.Fatalf("%+v, %v: want both rows settled", got.out, got.err)
+	}
+	pgtest.Equal(t, "rows", r.Text("SELECT count(*)::text FROM outbox WHERE status = 'delivered'"), "2")
+}
+
 // TestSettleKeptByTrigger: a trigger that keeps a row as it is holds nothing up: the outcome is settled without it.
 func TestSettleKeptByTrigger(t *testing.T) {
 	t.Parallel()

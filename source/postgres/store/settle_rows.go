@@ -244,51 +244,78 @@ func (a *attempt) judgeMissing(ctx context.Context) error {
 	return nil
 }
 
-// presentSQL finds the rows that are there; if locked ones are passed over, those alone that are locked. A row that is neither locked nor changed is kept as
-// it is by a trigger.
-func (w *rowWork) presentSQL(passLocked bool) string {
+// presentSQL finds the rows that are there, and tells which of them other sessions have locked. From then on, this one has locked the others.
+func (w *rowWork) presentSQL() string {
 	same := " WHERE t." + sqltext.Ident(w.table.Columns.ID) + w.table.ID.Equals + "v.id"
 	from := "pg_catalog.unnest($1::" + w.table.ID.Cast + ") WITH ORDINALITY AS v (id, n)"
-	sql := "SELECT v.n FROM " + from + " WHERE EXISTS (SELECT FROM " + w.table.SQL + " AS t" + same + ")"
-	if passLocked {
-		sql += " AND v.n <> ALL (ARRAY(SELECT v.n FROM " + from + ", " + w.table.SQL + " AS t" + same + " FOR UPDATE OF t SKIP LOCKED))"
+	return "SELECT v.n, v.n <> ALL (ARRAY(SELECT v.n FROM " + from + ", " + w.table.SQL + " AS t" + same + " FOR UPDATE OF t SKIP LOCKED)) FROM " + from +
+		" WHERE EXISTS (SELECT FROM " + w.table.SQL + " AS t" + same + ")"
+}
+
+// missing are the rows of w that were not found, as work of its own. places tells where they are in w.
+func (w *rowWork) missing() (m *rowWork, places []int) {
+	m = &rowWork{table: w.table, delete: w.delete}
+	for i, found := range w.found {
+		if !found {
+			m.rows, places = append(m.rows, w.rows[i]), append(places, i)
+		}
 	}
-	return sql
+	m.found = make([]bool, len(m.rows))
+	return m, places
 }
 
 // presentRows looks which of the missing rows are there: locked rows were passed over, or another session changed a row while its statement waited for it,
 // so that the row is no longer where the statement had found it.
 func (a *attempt) presentRows(ctx context.Context) (map[*relational.RowChange]bool, error) {
 	present := make(map[*relational.RowChange]bool)
-	b := &pgx.Batch{}
+	var released []func() // What notes rows that were settled after all.
+	b, again := &pgx.Batch{}, &pgx.Batch{}
 	for _, w := range a.work {
-		var missing []*relational.RowChange
-		for i := range w.rows {
-			if !w.found[i] {
-				missing = append(missing, &w.rows[i])
-			}
-		}
-		if len(missing) == 0 || a.LockedTables[w.table.String()] || w.alike && !a.SkipLocked {
+		m, places := w.missing()
+		if len(places) == 0 || a.LockedTables[w.table.String()] || w.alike && !a.SkipLocked {
 			continue
 		}
-		ids, err := w.ids(func(i int) bool { return !w.found[i] })
+		args, err := m.args()
 		if err != nil {
-			return nil, err
+			return nil, store.OnTable(w.table.String(), err)
 		}
-		b.Queue(w.presentSQL(a.SkipLocked), ids).Query(func(rows pgx.Rows) error {
+		b.Queue(m.presentSQL(), args[0]).Query(func(rows pgx.Rows) error {
 			var n int64
-			_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
-				present[missing[n-1]] = true
+			var locked bool
+			unlocked := false
+			_, err := pgx.ForEachRow(rows, []any{&n, &locked}, func() error {
+				if locked || !a.SkipLocked {
+					present[&w.rows[places[n-1]]] = true
+				} else {
+					unlocked = true
+				}
 				return nil
 			})
+			if unlocked {
+				again.Queue(m.sql(true), args...).Query(m.scan)
+				released = append(released, func() {
+					for i, place := range places {
+						w.found[place] = m.found[i]
+					}
+				})
+			}
 			return store.OnTable(w.table.String(), err)
 		})
 	}
 	if b.Len() == 0 {
-		return nil, nil
+		return present, nil
 	}
 	if err := a.s.send(ctx, b); err != nil {
 		return nil, fmt.Errorf("look for locked rows: %w", err)
+	}
+	// A lock was released after a statement had passed its row over. This one holds the row until the end. If it still is as it was, a trigger keeps it so.
+	b = &pgx.Batch{}
+	a.queueTouching(b, again)
+	if err := a.s.send(ctx, b); err != nil {
+		return nil, err
+	}
+	for _, note := range released {
+		note()
 	}
 	return present, nil
 }
