@@ -241,6 +241,8 @@ func Source(t *testing.T, k Kind) {
 		{name: "NullStatus", run: testNullStatus},
 		{name: "SweepOrder", run: testSweepOrder},
 		{name: "SweepOfParked", run: testSweepOfParked},
+		{name: "SweepOfIDUsedAgain", run: testSweepOfIDUsedAgain},
+		{name: "SweepOfReset", run: testSweepOfReset},
 	})
 }
 
@@ -279,6 +281,8 @@ func Store(t *testing.T, k Kind) {
 		{name: "Tries", run: testTries},
 		{name: "ParkAgain", run: testParkAgain},
 		{name: "ParkedIDUsedAgain", run: testParkedIDUsedAgain},
+		{name: "NumberUsedAgain", run: testNumberUsedAgain},
+		{name: "VerbsOnIDUsedAgain", run: testVerbsOnIDUsedAgain},
 		{name: "LanePromotion", run: testLanePromotion},
 		{name: "OwnLanes", run: testOwnLanes},
 		{name: "Names", run: testNames},

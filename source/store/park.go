@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -26,11 +25,10 @@ func Alone(p *checkpoint.Parked) bool {
 }
 
 // OwnIDs gives a parked delivery an id of its own, made of its position, if another message is parked under the same RowID: tables use ids again, for
-// example after TRUNCATE ... RESTART IDENTITY. The sink still gets the message's own id. parkedAt returns the position text of what is parked under a
-// key, "" if nothing is; parkedAt is nil if the parking statement does this look-up. sameCommits: if the log goes on elsewhere, a transaction keeps
-// its ordinal.
-func OwnIDs(parks []checkpoint.Parked, sameCommits bool, parkedAt func(checkpoint.Key) string) []checkpoint.Parked {
-	places := make(map[checkpoint.Key]string, len(parks))
+// example after TRUNCATE ... RESTART IDENTITY. The sink still gets the message's own id. parkedAt returns what is parked under a key; parkedAt is nil if
+// the parking statement does this look-up. sameCommits: if the log goes on elsewhere, a transaction keeps its ordinal.
+func OwnIDs(parks []checkpoint.Parked, sameCommits bool, parkedAt func(checkpoint.Key) Place) []checkpoint.Parked {
+	places := make(map[checkpoint.Key]Place, len(parks))
 	copied := false
 	for i := range parks {
 		key, at := parks[i].Key(), parks[i].Message.Position.String()
@@ -41,15 +39,17 @@ func OwnIDs(parks []checkpoint.Parked, sameCommits bool, parkedAt func(checkpoin
 		if !seen && parkedAt != nil {
 			before = parkedAt(key)
 		}
-		if before == "" || samePlace(before, at, sameCommits) {
-			places[key] = cmp.Or(before, at)
-			continue
+		if before.Position == "" {
+			before.Position = at
 		}
 		places[key] = before
+		if before.holds(at, sameCommits) {
+			continue
+		}
 		if !copied {
 			parks, copied = slices.Clone(parks), true
 		}
-		parks[i].Original = outbox.StandInID(at[logDigits:])
+		parks[i].Original = outbox.StandInID(before.standIn(at))
 	}
 	return parks
 }
@@ -68,14 +68,34 @@ const (
 	commitDigits = len("00000000-0000000000000000")
 )
 
-// samePlace reports whether two positions' texts mean one message, if both have the same id. They do if the transaction is the same. If not
-// sameCommits, a message may get another transaction when the log goes on elsewhere (at another server, or counted in another way), so positions of
-// different logs count as the same.
-func samePlace(a, b string, sameCommits bool) bool {
-	if len(a) < commitDigits || len(b) < commitDigits {
+// A Place is where a parked delivery has its message from.
+type Place struct {
+	Position string // its text; "" if nothing is parked
+	// Detached is ParkedRow.Detached of the delivery.
+	Detached bool
+}
+
+// holds reports whether a message at another position is the parked one, if both have the same id. It is if the transaction is the same. If not
+// sameCommits, a message may get another transaction when the log goes on elsewhere (at another server, or counted in another way), so transactions of
+// different logs count as the same. But if the parked delivery is detached and the log is another one, the message is another one: numbers of rows, and
+// of logs, may have begun anew.
+func (p Place) holds(at string, sameCommits bool) bool {
+	if len(p.Position) < commitDigits || len(at) < commitDigits {
 		return true
 	}
-	return a[logDigits:commitDigits] == b[logDigits:commitDigits] || !sameCommits && a[:logDigits] != b[:logDigits]
+	sameCommit := p.Position[logDigits:commitDigits] == at[logDigits:commitDigits]
+	if p.Position[:logDigits] == at[:logDigits] {
+		return sameCommit
+	}
+	return !p.Detached && (sameCommit || !sameCommits)
+}
+
+// standIn is the place that a message's own id is made of. It is the same whenever the message is read again, as far as positions tell.
+func (p Place) standIn(at string) string {
+	if p.Position[logDigits:commitDigits] == at[logDigits:commitDigits] {
+		return at
+	}
+	return at[logDigits:]
 }
 
 // FirstOfLanes reports for each delivery whether it is the first blocking one of its lane, and comes before those of its group at the sink "". It

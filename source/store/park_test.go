@@ -17,23 +17,27 @@ func TestOwnIDs(t *testing.T) {
 		what        string
 		at          outbox.Position
 		sameCommits bool
+		detached    bool
 		own         bool
 	}{
-		{"read again", parked, true, false},
-		{"counted in another way", outbox.Position{Log: 2, Commit: 5, N: 3}, true, false},
-		{"another transaction", outbox.Position{Log: 1, Commit: 6}, true, true},
-		{"another transaction, where servers number their own", outbox.Position{Log: 1, Commit: 6}, false, true},
-		{"another transaction in a log that goes on elsewhere", outbox.Position{Log: 2, Commit: 6}, true, true},
-		{"who knows, in the log of another server", outbox.Position{Log: 2, Commit: 6}, false, false},
+		{"read again", parked, true, false, false},
+		{"counted in another way", outbox.Position{Log: 2, Commit: 5, N: 3}, true, false, false},
+		{"another transaction", outbox.Position{Log: 1, Commit: 6}, true, false, true},
+		{"another transaction, where servers number their own", outbox.Position{Log: 1, Commit: 6}, false, false, true},
+		{"another transaction in a log that goes on elsewhere", outbox.Position{Log: 2, Commit: 6}, true, false, true},
+		{"read again, and its row is gone", parked, true, true, false},
+		{"its number began anew in a new log", outbox.Position{Log: 2, Commit: 5}, true, true, true},
+		{"in the log of another server, and the row was dealt with", outbox.Position{Log: 2, Commit: 6}, false, true, true},
+		{"who knows, in the log of another server", outbox.Position{Log: 2, Commit: 6}, false, false, false},
 	} {
 		m := &outbox.Message{ID: "7", Table: "t", Position: c.at}
 		other := &outbox.Message{ID: "8", Table: "t", Position: c.at}
 		in := []checkpoint.Parked{{Sink: "a", Message: other}, {Sink: "a", Message: m}, {Sink: "b", Message: m}}
-		out := store.OwnIDs(in, c.sameCommits, func(k checkpoint.Key) string {
+		out := store.OwnIDs(in, c.sameCommits, func(k checkpoint.Key) store.Place {
 			if k == (checkpoint.Key{Sink: "a", Table: "t", ID: "7"}) {
-				return parked.String()
+				return store.Place{Position: parked.String(), Detached: c.detached}
 			}
-			return ""
+			return store.Place{}
 		})
 		var got []string
 		for i := range out {

@@ -145,11 +145,11 @@ func (a *attempt) change(ctx context.Context) error {
 	if err := a.readViews(ctx); err != nil {
 		return err
 	}
-	a.parks = store.OwnIDs(a.In.Park, true, func(k checkpoint.Key) string {
+	a.parks = store.OwnIDs(a.In.Park, true, func(k checkpoint.Key) store.Place {
 		if v := a.known(store.KeyOfMessage(k)).at(k.Sink); v != nil {
-			return v.Position
+			return store.Place{Position: v.Position, Detached: v.Detached()}
 		}
-		return ""
+		return store.Place{}
 	})
 	for i := range a.parks {
 		a.known(store.KeyOfMessage(a.parks[i].Key()))

@@ -32,7 +32,7 @@ const insertParkedEnd = ` ON DUPLICATE KEY UPDATE pipeline = {parked}.pipeline`
 type parkedBefore struct {
 	alone, rowSettled bool
 	attempts          int
-	position          string
+	place             store.Place
 	head              bool // it is the first blocking delivery of its lane, and not an operator's
 }
 
@@ -47,9 +47,11 @@ func (a *attempt) queueKnown(b *session.Batch) {
 		return changes[i-len(parks)].Key
 	}) {
 		b.Each(func(r session.Row) error {
-			a.known[checkpoint.Key{Sink: l.sink, Table: l.table, ID: r.Text(0)}] = &parkedBefore{r.Bool(1), r.Bool(2), int(r.Num(3)), r.Text(4), r.Bool(5)}
+			a.known[checkpoint.Key{Sink: l.sink, Table: l.table, ID: r.Text(0)}] = &parkedBefore{r.Bool(1), r.Bool(2), int(r.Num(3)),
+				store.Place{Position: r.Text(4), Detached: r.Bool(6)}, r.Bool(5)}
 			return nil
-		}, "SELECT p.message_id, p.alone, p.row_settled, p.attempts, p.position, p.blocks AND p.next_attempt_at IS NOT NULL FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereKeys,
+		}, "SELECT p.message_id, p.alone, p.row_settled, p.attempts, p.position, p.blocks AND p.next_attempt_at IS NOT NULL, "+store.DetachedSQL+
+			" FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereKeys,
 			a.s.Config.Pipeline, l.ids, quote.Bin(l.table), l.sink)
 	}
 	a.s.QueueHeadsOf(b, a.ParkedLanes(), a.Lanes.Before)
@@ -58,11 +60,11 @@ func (a *attempt) queueKnown(b *session.Batch) {
 // queueParks adds the inserts to a batch, and the lanes that they touch to those of the attempt. Large ones are sent on the
 // way: what they hold is in memory twice until then.
 func (a *attempt) queueParks(ctx context.Context, b *session.Batch) error {
-	s, parks := a.s, store.OwnIDs(a.In.Park, false, func(k checkpoint.Key) string {
+	s, parks := a.s, store.OwnIDs(a.In.Park, false, func(k checkpoint.Key) store.Place {
 		if known := a.known[k]; known != nil {
-			return known.position
+			return known.place
 		}
-		return ""
+		return store.Place{}
 	})
 	settling := a.Settling()
 	first := store.FirstOfLanes(parks)

@@ -87,7 +87,7 @@ func (a *attempt) queueAltered(b *session.Batch, c *checkpoint.Change) {
 		}
 	}
 	if c.Blocks && before != nil && before.head && !c.Supersede && a.changes[lane] == 1 && a.parks[lane] == 0 && a.Request == nil {
-		ofHead = a.foundHead(lane, c.Key, before.position, c.State, c.Due, c.NextAttempt)
+		ofHead = a.foundHead(lane, c.Key, before.place.Position, c.State, c.Due, c.NextAttempt)
 	}
 	var tried time.Time
 	if c.Tries > 0 {

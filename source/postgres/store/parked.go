@@ -28,8 +28,8 @@ const (
 // If another message is parked under the same id, a delivery gets an id of its own, as from store.OwnIDs.
 func insertParked() string {
 	made := map[string]string{
-		"message_id":      "CASE WHEN taken THEN $2 || substr(v.position, 10) ELSE v.message_id END",
-		"sent_id":         "nullif(CASE WHEN taken AND v.sent_id = '' THEN v.message_id ELSE v.sent_id END, '')",
+		"message_id":      "CASE WHEN by_commit THEN $2 || substr(v.position, 10) WHEN by_log THEN $2 || v.position ELSE v.message_id END",
+		"sent_id":         "nullif(CASE WHEN (by_commit OR by_log) AND v.sent_id = '' THEN v.message_id ELSE v.sent_id END, '')",
 		"tried_at":        "CASE WHEN v.tries > 0 THEN now() END",
 		"next_attempt_at": "CASE WHEN v.due AND NOT v.blocks THEN now() + v.delay * interval '1 microsecond' END",
 		"parked_at":       "now()", "changed_at": "now()",
@@ -46,8 +46,9 @@ func insertParked() string {
 INSERT INTO {parked} (pipeline, ` + strings.Join(names, ", ") + `)
 SELECT $1, ` + strings.Join(values, ", ") + `
 FROM ` + unnest(new(parkColumns).columns(), 3) + `,
-LATERAL (SELECT EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table
-	AND p.sink = v.sink AND substr(p.position, 10, 16) <> substr(v.position, 10, 16)) AS taken) AS already
+LATERAL (SELECT coalesce(bool_or(substr(position, 10, 16) <> substr(v.position, 10, 16)), false) AS by_commit,
+	coalesce(bool_or(substr(position, 1, 8) <> substr(v.position, 1, 8) AND ` + store.DetachedSQL + `), false) AS by_log
+	FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.sink = v.sink) AS already
 ON CONFLICT (pipeline, message_id, source_table, sink) DO NOTHING` + `
 RETURNING sink, source_table, message_id, position`
 }
