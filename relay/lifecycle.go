@@ -244,6 +244,27 @@ type sweep struct {
 	open int             // of those, how many are not settled yet
 	// awaited is when a settlement first found its rows blocked by a statement that itself waits for the sweep; zero: there is none.
 	awaited time.Time
+	// hidden is when a settlement first found rows of the sweep locked, without one in between that found none; zero: none is. toldHidden: the log
+	// says so.
+	hidden     time.Time
+	toldHidden bool
+}
+
+// hiddenPatience is how long rows may be locked before the log says that the sweep waits for them.
+const hiddenPatience = 10 * time.Second
+
+// waits takes note of how many rows of the sweep a settlement found locked. It reports once whether that lasts.
+func (s *sweep) waits(hidden int, now time.Time) bool {
+	switch {
+	case hidden == 0:
+		s.hidden, s.toldHidden = time.Time{}, false
+	case s.hidden.IsZero():
+		s.hidden = now
+	case !s.toldHidden && now.Sub(s.hidden) >= hiddenPatience:
+		s.toldHidden = true
+		return true
+	}
+	return false
 }
 
 // ddlPatience is how long a statement may wait to lock a table before the sweep that it waits for is ended. A statement that gives up sooner costs
