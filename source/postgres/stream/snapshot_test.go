@@ -142,7 +142,8 @@ func TestSweepLooksForWhatIsParked(t *testing.T) {
 				r.Exec("INSERT INTO a (id, type, payload) VALUES ($1::text::"+id+", 't', 'p')", row(i))
 			}
 			r.Exec("CREATE SCHEMA relay")
-			r.Exec("CREATE TABLE relay.tailbox_parked (pipeline text, sink text, source_table text, message_id text)")
+			r.Exec("CREATE TABLE relay.tailbox_parked (pipeline text, sink text, source_table text, message_id text, state text," +
+				" row_settled bool DEFAULT false, unfinished bool DEFAULT false, in_table bool DEFAULT false)")
 			r.Cfg.Schema = "relay"
 			r.Src = stream.New(r.Cfg)
 			park := func(pipeline, sink, table string, n int) {
