@@ -86,13 +86,13 @@ func (c *conversion) modes() {
 			c.problem(s, "changes how columns %s are sent if they are of such a type, but %v: let the import reach the database, or set it to %s", strings.Join(placed, ", "), err, mode.want)
 			continue
 		}
-		others := slices.DeleteFunc(placed, func(column string) bool { _, err := c.columns.of(column); return err == nil })
+		others := slices.DeleteFunc(placed, func(column string) bool { return c.columns.fixed(column, s.value) })
 		if len(others) > 0 {
 			c.problem(s, "may change how column %s is sent, and is not built into tailbox: set it to %s once what reads the messages takes it so, or remove the option if no column that is placed is of such a type",
 				strings.Join(others, ", "), mode.want)
 			continue
 		}
-		c.out.ignored(s.key, "no column of such a type is placed")
+		c.out.ignored(s.key, "it changes no column that is placed")
 	}
 }
 

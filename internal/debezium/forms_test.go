@@ -311,3 +311,45 @@ func TestScriptRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestReportOfWorkerVariables: a variable that names an option of a converter is told. Debezium's image takes such options only from variables with CONNECT_ in front.
+func TestReportOfWorkerVariables(t *testing.T) {
+	t.Parallel()
+	for name, form := range map[string][3]string{
+		"a Deployment":          {"kind: Deployment\nspec:\n  template:\n    spec:\n      containers:\n        - image: acme/worker\n          env:\n", "            - name: %s\n              value: %q\n", ""},
+		"a StatefulSet":         {"kind: StatefulSet\nspec:\n  template:\n    spec:\n      containers:\n        - env:\n", "            - {name: %s, value: %q}\n", ""},
+		"a compose file":        {"services:\n  worker:\n    environment:\n", "      %s: %q\n", ""},
+		"a compose file's list": {"services:\n  worker:\n    environment:\n", "      - %s=%s\n", ""},
+	} {
+		for _, c := range []struct {
+			variables []string // pairs
+			fates     map[string]debezium.Fate
+		}{
+			{[]string{"CONFIG_STORAGE_TOPIC", "c", "KEY_CONVERTER", "org.apache.kafka.connect.json.JsonConverter", "CONNECT_KEY_CONVERTER_SCHEMAS_ENABLE", "false", "KEY_CONVERTER_SCHEMAS_ENABLE", "true",
+				"VALUE_CONVERTER_SCHEMA_REGISTRY_URL", "http://registry", "HEADER_CONVERTER", "x", "HEADER_CONVERTER_ENCODING", "x"},
+				map[string]debezium.Fate{"key.converter": debezium.Kept, "key.converter.schemas.enable": debezium.Kept, "$KEY_CONVERTER_SCHEMAS_ENABLE": debezium.NoEffect,
+					"$VALUE_CONVERTER_SCHEMA_REGISTRY_URL": debezium.NoEffect, "$HEADER_CONVERTER": debezium.NoEffect, "$HEADER_CONVERTER_ENCODING": debezium.NoEffect}},
+			{[]string{"BOOTSTRAP_SERVERS", "k:9092", "KEY_CONVERTER_SCHEMAS_ENABLE", "false"}, map[string]debezium.Fate{"bootstrap.servers": debezium.Kept, "$KEY_CONVERTER_SCHEMAS_ENABLE": debezium.NoEffect, "key.converter": debezium.Refused}},
+			{[]string{"CONNECT_KEY_CONVERTER", "org.apache.kafka.connect.storage.StringConverter", "CONNECT_KEY_CONVERTER_SCHEMAS_ENABLE", "false", "CONNECT_KEY_CONVERTER_SCHEMA_REGISTRY_URL", "http://registry",
+				"CONNECT_KEY_CONVERTER_ENCODING", "UTF-16"},
+				map[string]debezium.Fate{"key.converter": debezium.Kept, "key.converter.schemas.enable": debezium.NoEffect, "key.converter.schema.registry.url": debezium.NoEffect, "key.converter.encoding": debezium.Refused}},
+		} {
+			data := form[0]
+			for pair := range slices.Chunk(c.variables, 2) {
+				data += fmt.Sprintf(form[1], pair[0], pair[1])
+			}
+			fates := map[string]debezium.Option{}
+			for _, o := range debezium.Report([]debezium.File{{Name: "worker.yaml", Data: []byte(data)}, {Name: "c.json", Data: []byte(text(t, "connector.json"))}}, environment(), nil, bytea) {
+				fates[o.Key] = o
+			}
+			for key, want := range c.fates {
+				if fates[key].Fate != want {
+					t.Errorf("%s: %s is %+v, want %s", name, key, fates[key], want)
+				}
+				if strings.HasPrefix(key, "$") && !strings.Contains(fates[key].How, "CONNECT_"+key[1:]) {
+					t.Errorf("%s: %s: %q does not name the variable that counts", name, key, fates[key].How)
+				}
+			}
+		}
+	}
+}

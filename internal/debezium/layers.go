@@ -151,7 +151,7 @@ func converters() []string { return []string{"key.converter", "value.converter",
 // connectKey is where an option of Kafka Connect is filed: what a connector calls its own gets source, as in Debezium Server.
 func connectKey(key string) string {
 	switch {
-	case slices.Contains(converters(), key), converterOf(key) != "", strings.HasPrefix(key, "transforms"), strings.HasPrefix(key, "predicates"):
+	case ofConverter(key), strings.HasPrefix(key, "transforms"), strings.HasPrefix(key, "predicates"):
 		return key
 	}
 	return "source." + key

@@ -77,10 +77,24 @@ func (c *conversion) containers(l *layer, all *tree) {
 
 // process takes the variables of a service or a container, which stands at a place in its file, if that is Debezium's. Others that it has under a key are not read.
 func (c *conversion) process(l *layer, given []*setting, of *tree, place, others, fix string) {
-	if serves(given) || works(given) || strings.Contains(of.is("image"), "debezium") {
-		c.unreadPart(l, place+others, of.get(others), fix)
-		c.environ(l, given)
+	server, worker := serves(given), works(given) || slices.ContainsFunc(given, func(s *setting) bool { return ofConverter(workerOption(s.key)) })
+	if !server && !worker && !strings.Contains(of.is("image"), "debezium") {
+		return
 	}
+	c.unreadPart(l, place+others, of.get(others), fix)
+	if worker && !server {
+		c.environWorker(l, given)
+		return
+	}
+	c.environ(l, given)
+}
+
+// workerOption is the option of Kafka Connect's worker that a variable is named after.
+func workerOption(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", ".")) }
+
+// ofConverter reports whether an option chooses a converter, or belongs to one.
+func ofConverter(option string) bool {
+	return slices.Contains(converters(), option) || converterOf(option) != ""
 }
 
 // serves reports whether variables are those of a Debezium Server, and works whether they are those of a worker of Kafka Connect.
@@ -125,6 +139,9 @@ func (c *conversion) environWorker(l *layer, given []*setting) {
 	for _, s := range given {
 		option, ours := strings.CutPrefix(s.key, "CONNECT_")
 		if !ours && !slices.Contains([]string{"BOOTSTRAP_SERVERS", "KEY_CONVERTER", "VALUE_CONVERTER", "GROUP_ID", "CONFIG_STORAGE_TOPIC", "OFFSET_STORAGE_TOPIC", "STATUS_STORAGE_TOPIC"}, option) {
+			if ofConverter(workerOption(option)) {
+				c.out.ignored("$"+s.key, "Debezium's image takes this option only from CONNECT_"+s.key+": if yours takes it from this variable, rename it in the file that is imported")
+			}
 			continue // what it is for, a connector cannot refer to
 		}
 		// A reference stays one to the environment, in the words of Kafka Connect. A default decides now.
@@ -137,7 +154,7 @@ func (c *conversion) environWorker(l *layer, given []*setting) {
 			}
 			return "${env:" + name + "}"
 		})
-		own.settings = append(own.settings, &setting{key: strings.ToLower(strings.ReplaceAll(option, "_", ".")), raw: raw, file: s.file, line: s.line})
+		own.settings = append(own.settings, &setting{key: workerOption(option), raw: raw, file: s.file, line: s.line})
 	}
 	c.layers = append(c.layers, own)
 }

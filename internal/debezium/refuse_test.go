@@ -2,6 +2,8 @@ package debezium_test
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -46,6 +48,7 @@ func TestImportRefusesLoss(t *testing.T) {
 		"topics that are made":        {connected(t, `"topic.creation.default.partitions": 6, "topic.creation.default.replication.factor": 3`), []string{`topic.creation.default.partitions "6"`, `topic.creation.default.replication.factor "3"`, "make them with these settings"}},
 		"a time that is no number":    {served(t, "debezium.sink.type=http", "debezium.sink.http.url=http://h/", "debezium.sink.http.headers.prefix=", "debezium.sink.http.headers.encode.base64=false", `debezium.sink.http.timeout.ms=5000ms\n    url: http://evil/ #`), []string{"debezium.sink.http.timeout.ms", "must be a whole number"}},
 		"times of another form":       {served(t, "debezium.source.time.precision.mode=connect", "debezium.transforms.outbox.table.fields.additional.placement=at:header"), []string{`debezium.source.time.precision.mode "connect"`, "column at", "set it to adaptive"}},
+		"a group that there is not":   {served(t, "debezium.transforms.outbox.route.topic.replacement=$2"), []string{`debezium.transforms.outbox.route.topic.replacement "$2"`, "names the group 2", "name a group that it has"}},
 		"an expanded payload as text": {served(t, "debezium.format.value=simplestring"), []string{`debezium.format.value "simplestring"`, "Struct{name=value}"}},
 		"an envelope as text": {swap(payload, `"value.converter": "org.apache.kafka.connect.storage.StringConverter", "transforms.outbox.table.fields.additional.placement": "at:envelope"`),
 			[]string{`value.converter "org.apache.kafka.connect.storage.StringConverter"`, "Struct{name=value}"}},
@@ -186,6 +189,95 @@ func TestImportAllowsPlaintext(t *testing.T) {
 		yaml, err := debezium.Import(c.files, environment(), nil, bytea)
 		if err != nil || has(string(yaml), "allow_plaintext: true") != c.want || c.want && !strings.Contains(string(yaml), "  # as in Debezium") {
 			t.Errorf("%s: %v\n%s", name, err, yaml)
+		}
+	}
+}
+
+// TestImportModesOfTimes: a mode of times is refused only if a column is placed that it changes. Points in time with a zone are the same text in each mode but structured.
+func TestImportModesOfTimes(t *testing.T) {
+	t.Parallel()
+	columns := map[string]string{"at": `{"type":"string","optional":true,"name":"io.debezium.time.ZonedTimestamp","version":1}`, "made": "", "kind": `{"type":"string","optional":false}`}
+	const listed, both = "#   debezium.source.time.precision.mode: it changes no column that is placed", "inventory.outboxevent,inventory.second_outboxevent"
+	for _, c := range []struct{ mode, columns, tables, want string }{
+		{"isostring", "at", "", listed}, {"connect", "at,kind", "", listed}, {"microseconds", "at", "", listed}, {"nanoseconds", "at", "", listed}, {"adaptive_time_microseconds", "at", "", listed},
+		{"connect", "made", "", listed}, {"isostring", "at,made", both, listed}, {"structured", "kind", "", listed},
+		{"isostring", "at,day", "", "may change how column day is sent"}, {"connect", "at,gone", both, "may change how column gone is sent"},
+		{"structured", "at,kind", "", "may change how column at is sent"}, {"Structured", "made", "", "may change how column made is sent"}, {"structured", "at", both, "may change how column at is sent"},
+	} {
+		lines := []string{"debezium.source.time.precision.mode=" + c.mode, "debezium.transforms.outbox.table.field.event.timestamp=day",
+			"debezium.transforms.outbox.table.fields.additional.placement=" + strings.ReplaceAll(c.columns, ",", ":header,") + ":header"}
+		if c.tables != "" {
+			lines = append(lines, "debezium.source.table.include.list="+c.tables)
+		}
+		yaml, err := debezium.Import(served(t, lines...), environment(), nil, func(_, _, table string) (map[string]string, error) {
+			found := maps.Clone(columns)
+			if table == "inventory.outboxevent" {
+				found["gone"] = columns["kind"]
+			} else {
+				found["at"] = strings.Replace(found["at"], "true", "false", 1)
+			}
+			return found, nil
+		})
+		if got := string(yaml) + fmt.Sprint(err); !strings.Contains(got, c.want) || (err == nil) != (c.want == listed) {
+			t.Errorf("%s of %s: no %q in\n%s", c.mode, c.columns, c.want, got)
+		}
+	}
+}
+
+// TestImportTopicGroups: a topic that names a group which the regular expression lacks stops Debezium at each message, and so does a regular expression that cannot be read.
+func TestImportTopicGroups(t *testing.T) {
+	t.Parallel()
+	const outbox, short = "transforms.outbox.route.topic.", "transforms.short."
+	with := func(options map[string]string) []debezium.File {
+		lines := strings.Replace(text(t, "connector.json"), `    "transforms.outbox.route.topic.replacement": "${routedByValue}.events",`+"\n", "", 1)
+		for key, value := range options {
+			lines = strings.Replace(lines, `"plugin.name"`, fmt.Sprintf("%q: %q,\n", key, value)+`"plugin.name"`, 1)
+		}
+		if options[short+"regex"] != "" {
+			lines = strings.Replace(lines, `"transforms": "outbox"`, `"transforms": "outbox,short", "transforms.short.type": "org.apache.kafka.connect.transforms.RegexRouter"`, 1)
+		}
+		return []debezium.File{{Name: "c", Data: []byte(lines)}, {Name: "w", Data: []byte(text(t, "worker.properties"))}}
+	}
+	const fix = `: name a group that it has, or write \$ for a literal $`
+	for _, c := range []struct{ regex, replacement, want string }{
+		{"(.*)", "$1", ""}, {"(.*)", "t.$0", ""}, {"(.*)", "$12", ""}, {"(.*)", "$01", ""}, {"(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)(k)(l)", "$12", ""}, {"(.*)", `\$2`, ""}, {"(?<name>.*)", "${name}", ""}, {"(?<name>.*)", "$1", ""},
+		{"(.*)", `\${name}`, ""}, {"", "${routedByValue}", ""}, {"", "$1", ""}, {"(?<routedByValue>.*)", "", ""}, {"(.*)", "${env:TOPIC}.$1", ""}, {"(.*)", "${file:/x:y}.$1", ""}, {"(?<A>.*)(b)", "$1", ""},
+		{"(.*)", "$2", `route.topic.replacement "$2": names the group 2, but the regular expression has 1` + fix},
+		{"(.*)", "$20", `names the group 2, but the regular expression has 1` + fix},
+		{"x", "$1", `names the group 1, but the regular expression has 0` + fix},
+		{"(.*)", "${name}", `route.topic.replacement "${name}": names the group "name", which the regular expression does not have` + fix},
+		{"(.*)", "${env:TOPIC}.$2", `names the group 2, but the regular expression has 1` + fix},
+		{"(.*)", "${env:UNSET}.$2", `names the group 2, but the regular expression has 1` + fix},
+		{"", "$2", `names the group 2, but the regular expression has 1` + fix},
+		{"(.*)", "", `route.topic.replacement: is missing, and its default, outbox.event.${routedByValue}, names the group "routedByValue", which the regular expression does not have` + fix},
+		{"(.*)", "$x", "has a $ that names no group"}, {"(.*)", `$1\`, "ends in a backslash"}, {"(.*)", "$$1", "has $$"},
+		{"(.*)", "${NAME}", `names the group "NAME", which the regular expression does not have` + fix},
+		{"(?<NAME>.*)", "${NAME}", "write the group's number, as in $1, or give it a name in small letters"},
+		{"(?!x)(.*)", "$1", `route.topic.regex "(?!x)(.*)": read regular expression: error parsing regexp: invalid or unsupported Perl syntax`},
+	} {
+		for _, behind := range []bool{false, true} {
+			regex, replacement := outbox+"regex", outbox+"replacement"
+			if behind {
+				if c.regex == "" || c.replacement == "" || strings.Contains(c.replacement, "UNSET") || strings.Contains(c.replacement, "file:") {
+					continue // it has no defaults, and takes values as they are now
+				}
+				regex, replacement = short+"regex", short+"replacement"
+			}
+			options := map[string]string{}
+			for key, value := range map[string]string{regex: c.regex, replacement: c.replacement} {
+				if value != "" {
+					options[key] = value
+				}
+			}
+			want := c.want
+			if behind {
+				want = strings.Replace(want, "route.topic.", short, 1)
+			}
+			yaml, err := debezium.Import(with(options), environment("TOPIC", "t"), nil, bytea)
+			switch {
+			case want == "" && (err != nil || !strings.Contains(string(yaml), "route.topic.")), want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")):
+				t.Errorf("regex %q, replacement %q, behind the router %t: %v, want %q", c.regex, c.replacement, behind, err, want)
+			}
 		}
 	}
 }

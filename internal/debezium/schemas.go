@@ -79,7 +79,7 @@ func (c *conversion) idByDefault() string {
 }
 
 func noSchema(column string) error {
-	return fmt.Errorf("column %s does not exist, has a constant as default, or a type that is sent in another form than as text", column)
+	return fmt.Errorf("column %s does not exist, has a default that the import cannot write, or a type that is sent in another form than as text", column)
 }
 
 // column is the schema of the column that an option names.
@@ -92,19 +92,27 @@ type columnSchemas struct {
 	describe Describe
 	// blind: the database is not asked; asked: it would have been. untold: it could not be asked, and that has been told.
 	blind, asked, untold bool
-	byName               map[string]string
+	// byName holds what Describe returns.
+	byName map[string]string
 }
 
 // of returns the schema of a column.
 func (c *columnSchemas) of(name string) (string, error) {
-	literal, ok := c.byName[name]
+	literal := c.byName[name]
 	switch {
 	case c.blind:
 		return "{}", nil
-	case !ok:
+	case literal == "":
 		return "", noSchema(name)
 	}
 	return literal, nil
+}
+
+// fixed reports whether a column has the same form in a mode of times or decimals as in the default one. Points in time with a zone have another form in
+// the mode structured alone. A column without a known schema may be one.
+func (c *columnSchemas) fixed(name, mode string) bool {
+	literal, ok := c.byName[name]
+	return c.blind || ok && (!strings.EqualFold(mode, "structured") || literal != "" && !strings.Contains(literal, "ZonedTimestamp"))
 }
 
 func (c *conversion) expands() bool {
@@ -153,8 +161,10 @@ func (c *columnSchemas) read(kind, address string, tables []string) error {
 			return notAsked{err}
 		}
 		for column, literal := range c.byName {
-			if schemas[column] != literal {
+			if other, ok := schemas[column]; !ok {
 				delete(c.byName, column)
+			} else if other != literal {
+				c.byName[column] = ""
 			}
 		}
 		if c.byName == nil {

@@ -1,11 +1,13 @@
 package debezium
 
 import (
+	"errors"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/router"
 )
 
@@ -65,6 +67,8 @@ func (c *conversion) router() {
 				c.out.set(1, option, quoted(s.value), s.key)
 			}
 		}
+		key := "transforms." + found + ".route.topic."
+		c.topics("route.topic.", key, c.settings[key+"regex"], c.settings[key+"replacement"])
 		c.predicate("transforms." + found + ".")
 	} else if len(c.problems) == 0 {
 		c.problem(chain, "names no transformation of class io.debezium.transforms.outbox.EventRouter: without one there is no outbox to relay")
@@ -112,11 +116,54 @@ func (c *conversion) reroutes(name string, class *setting) bool {
 			c.problems = append(c.problems, &Problem{file: class.file, line: class.line, Key: c.prefixed(prefix + of), Reason: "is missing: Debezium does not start without it"})
 		}
 	}
+	if c.then[regex] != nil && c.then[replacement] != nil {
+		c.topics("route.topic.then.", prefix, c.then[regex], c.then[replacement])
+	}
 	if predicate := c.take(prefix + "predicate"); predicate != nil {
 		c.problem(predicate, "tailbox renames the topics of all messages: do without this predicate, or let the regular expression match what the predicate names")
 	}
 	c.take(prefix + "negate")
 	return true
+}
+
+// topics refuses a rule that the router makes no topics by, such as one whose replacement names a group that the regular expression lacks: Debezium stops
+// at the first message then. rule begins the router's names of the two options, and key those of Debezium's. A setting is nil if its default counts.
+func (c *conversion) topics(rule, key string, regex, replacement *setting) {
+	given := map[string]*setting{rule + "regex": regex, rule + "replacement": replacement}
+	options := router.Options{}
+	for name, s := range given {
+		if s == nil {
+			continue
+		}
+		if s.fault != "" {
+			return // take told it
+		}
+		now, fault := c.resolve(s.key, s.raw, true)
+		if fault != "" {
+			now = reference.ReplaceAllString(s.value, "") // it may hold anything
+		}
+		options[name] = now
+	}
+	shape, _ := outbox.ShapeNamed("debezium")
+	_, err := router.New(router.Config{Tables: []outbox.Table{{Shape: shape.Name, Columns: shape.Columns}}, Options: options, Sinks: []string{"any"}})
+	problems, _ := errors.AsType[router.Problems](err)
+	for _, p := range problems {
+		name, reason := p.Path[len(p.Path)-1], p.Reason
+		switch {
+		case strings.HasPrefix(reason, "read regular expression"):
+			reason += ": write it in Go's syntax (RE2)"
+		case !strings.Contains(reason, ": "):
+			reason += `: name a group that it has, or write \$ for a literal $`
+		}
+		if s := given[name]; s != nil {
+			c.problem(s, "%s", reason)
+		} else {
+			c.missing(key+strings.TrimPrefix(name, rule), "is missing, and its default, %s, %s", p.Value, reason)
+		}
+	}
+	if variable := reference.FindString(options[rule+"replacement"]); err == nil && variable != "" {
+		c.problem(replacement, "tailbox.yaml takes %s for a variable of the environment: write the group's number, as in $1, or give it a name in small letters", variable)
+	}
 }
 
 // tombstones reports whether the router makes some, which a transformation behind it may drop.

@@ -12,8 +12,8 @@ import (
 )
 
 // ConnectSchemas describes the columns of a table, database.name, as Debezium's connector does for Kafka Connect: each column's schema as Kafka's JSON
-// converter writes it, by name. Left out are columns whose type Debezium sends in another form than tailbox, and those with a default, which it puts into
-// the schema.
+// converter writes it, by name. Left out are columns whose type Debezium sends in another form than tailbox, or in a form that its modes of times and
+// decimals change; the mode structured is not counted here. The schema is "" if the column has a default, which Debezium puts into it.
 func ConnectSchemas(ctx context.Context, kind, url, table string) (schemas map[string]string, err error) {
 	cfg := server.Config{Config: source.Config{URL: url}, Kind: kind}
 	conn, err := cfg.Connect(ctx, url)
@@ -35,14 +35,19 @@ func ConnectSchemas(ctx context.Context, kind, url, table string) (schemas map[s
 	}
 	schemas = map[string]string{}
 	for _, r := range rows {
-		if typ, further := connectForm(r[1]); typ != "" && r[3] == "NULL" {
+		typ, further := connectForm(r[1])
+		switch {
+		case typ == "":
+		case r[3] == "NULL":
 			schemas[r[0]] = fmt.Sprintf(`{"type":"%s","optional":%t%s}`, typ, r[2] == "YES", further)
+		default:
+			schemas[r[0]] = ""
 		}
 	}
 	return schemas, nil
 }
 
-// connectForm is the type of a column's schema, and what follows in it; "" for types that are sent in another form than tailbox's.
+// connectForm is the type of a column's schema, and what follows in it; "" for types that ConnectSchemas leaves out.
 func connectForm(declared string) (typ, further string) {
 	word, _, _ := strings.Cut(declared, " ")
 	word, _, _ = strings.Cut(word, "(")
@@ -52,6 +57,8 @@ func connectForm(declared string) (typ, further string) {
 		return "string", ""
 	case "json":
 		return "string", `,"name":"io.debezium.data.Json","version":1`
+	case "timestamp":
+		return "string", `,"name":"io.debezium.time.ZonedTimestamp","version":1`
 	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
 		return "bytes", ""
 	case "tinyint":

@@ -16,8 +16,9 @@ import (
 )
 
 // ConnectSchemas describes the columns of a table as Debezium's connector does for Kafka Connect: each column's schema as
-// Kafka's JSON converter writes it, by name. Left out are columns whose type Debezium sends in another form than the
-// database's text, and those with a constant as default, which it puts into the schema.
+// Kafka's JSON converter writes it, by name. Left out are columns whose type Debezium sends in another form than tailbox, or in a
+// form that its modes of times and decimals change; the mode structured is not counted here. The schema is "" if Debezium puts a default into it that is
+// not known here.
 func ConnectSchemas(ctx context.Context, url, table string) (schemas map[string]string, err error) {
 	cc, err := session.ParseConnection(url)
 	if err != nil {
@@ -48,8 +49,8 @@ func ConnectSchemas(ctx context.Context, url, table string) (schemas map[string]
 	var notNull bool
 	var expression string
 	_, err = pgx.ForEachRow(rows, []any{&name, &oid, &notNull, &expression}, func() error {
-		if literal, ok := withDefault(connectSchema(oid, !notNull), oid, expression); ok {
-			schemas[name] = literal
+		if literal := connectSchema(oid, !notNull); literal != "" {
+			schemas[name] = withDefault(literal, oid, expression)
 		}
 		return nil
 	})
@@ -64,14 +65,14 @@ func ConnectSchemas(ctx context.Context, url, table string) (schemas map[string]
 
 var functionCall = regexp.MustCompile(`^\(?[A-Za-z0-9_.]+\(.*\)$`)
 
-// withDefault adds what Debezium puts into a schema for a column whose default is a function's value. A constant
-// is not described.
-func withDefault(schema string, oid uint32, expression string) (literal string, ok bool) {
-	if schema == "" || expression == "" {
-		return schema, schema != ""
+// withDefault adds what Debezium puts into a schema for a column whose default is a function's value. It returns "" for a
+// constant, and for types whose value is not known.
+func withDefault(schema string, oid uint32, expression string) string {
+	if expression == "" {
+		return schema
 	}
 	if !functionCall.MatchString(expression) {
-		return "", false
+		return ""
 	}
 	placeholder := ""
 	switch k, _ := catalog.BuiltinKind(oid); k {
@@ -82,25 +83,25 @@ func withDefault(schema string, oid uint32, expression string) (literal string, 
 	case catalog.KindText, catalog.KindBpchar:
 		placeholder = `""`
 	default:
-		return "", false
+		return ""
 	}
-	return strings.TrimSuffix(schema, "}") + `,"default":` + placeholder + "}", true
+	return strings.TrimSuffix(schema, "}") + `,"default":` + placeholder + "}"
 }
 
-// connectSchema is the schema of a type; "" for those that are sent in another form than as text.
+// connectSchema is the schema of a type; "" for those that ConnectSchemas leaves out.
 func connectSchema(oid uint32, optional bool) string {
 	of := func(kind, logical string) string {
 		s := `{"type":"` + kind + `","optional":` + strconv.FormatBool(optional)
 		if logical != "" {
-			s += `,"name":"io.debezium.data.` + logical + `","version":1`
+			s += `,"name":"io.debezium.` + logical + `","version":1`
 		}
 		return s + "}"
 	}
 	switch oid {
 	case 114: // json
-		return of("string", "Json")
+		return of("string", "data.Json")
 	case 142: // xml
-		return of("string", "Xml")
+		return of("string", "data.Xml")
 	}
 	switch k, _ := catalog.BuiltinKind(oid); k {
 	case catalog.KindText, catalog.KindBpchar:
@@ -108,9 +109,11 @@ func connectSchema(oid uint32, optional bool) string {
 	case catalog.KindBytea:
 		return of("bytes", "")
 	case catalog.KindJSONB:
-		return of("string", "Json")
+		return of("string", "data.Json")
 	case catalog.KindUUID:
-		return of("string", "Uuid")
+		return of("string", "data.Uuid")
+	case catalog.KindTimestamptz:
+		return of("string", "time.ZonedTimestamp")
 	case catalog.KindBool:
 		return of("boolean", "")
 	case catalog.KindInt2:
