@@ -69,6 +69,7 @@ house: ## measure the source tree against the bounds that keep it readable
 e2e: servers build ## kill, cut, stall, restart and lie to every part; compare what came with what was committed
 	TAILBOX_SIM_SCHEDULES=$(SCHEDULES) $(GO) test -count=1 -timeout 60m ./test/sim
 	$(GO) test -count=1 -timeout 120m -v -tags=e2e -run . ./test/e2e
+	TAILBOX_E2E_POSTGRES=18 $(GO) test -count=1 -timeout 60m -v -tags=e2e -run '^Test(Failover|RestoredServer|StandbyAway)' ./test/e2e
 	$(GO) test -count=1 -timeout 100m -v -tags=e2e ./test/hostile
 	$(GO) test -count=1 -timeout 10m -v -tags=e2e -run TestConsoleOfStandby ./cmd/tailbox
 

@@ -42,6 +42,9 @@ func TestOutageOfALoneGroup(t *testing.T) {
 	atOnce(t, outagesAtOnce, outageKinds(), func(t *testing.T, k *outageKind) {
 		o := newOutageOf(t, k, 1, "on_exhausted: skip")
 		o.strike()
+		if k.loneDead == 0 && o.spent > 1 {
+			t.Errorf("attempts that messages have spent: got %d, want 1 at most", o.spent)
+		}
 		o.recover()
 		if o.dead > k.loneDead {
 			t.Errorf("dead letters: got %d, want %d at most", o.dead, k.loneDead)
