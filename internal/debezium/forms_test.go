@@ -330,6 +330,8 @@ func TestReportOfWorkerVariables(t *testing.T) {
 				map[string]debezium.Fate{"key.converter": debezium.Kept, "key.converter.schemas.enable": debezium.Kept, "$KEY_CONVERTER_SCHEMAS_ENABLE": debezium.NoEffect,
 					"$VALUE_CONVERTER_SCHEMA_REGISTRY_URL": debezium.NoEffect, "$HEADER_CONVERTER": debezium.NoEffect, "$HEADER_CONVERTER_ENCODING": debezium.NoEffect}},
 			{[]string{"BOOTSTRAP_SERVERS", "k:9092", "KEY_CONVERTER_SCHEMAS_ENABLE", "false"}, map[string]debezium.Fate{"bootstrap.servers": debezium.Kept, "$KEY_CONVERTER_SCHEMAS_ENABLE": debezium.NoEffect, "key.converter": debezium.Refused}},
+			{[]string{"BOOTSTRAP_SERVERS", "k:9092", "KEY_CONVERTER", "org.apache.kafka.connect.storage.StringConverter", "APICURIO_REGISTRY", "http://registry"},
+				map[string]debezium.Fate{"bootstrap.servers": debezium.Kept, "key.converter": debezium.Refused}},
 			{[]string{"CONNECT_KEY_CONVERTER", "org.apache.kafka.connect.storage.StringConverter", "CONNECT_KEY_CONVERTER_SCHEMAS_ENABLE", "false", "CONNECT_KEY_CONVERTER_SCHEMA_REGISTRY_URL", "http://registry",
 				"CONNECT_KEY_CONVERTER_ENCODING", "UTF-16"},
 				map[string]debezium.Fate{"key.converter": debezium.Kept, "key.converter.schemas.enable": debezium.NoEffect, "key.converter.schema.registry.url": debezium.NoEffect, "key.converter.encoding": debezium.Refused}},

@@ -106,7 +106,7 @@ func serves(given []*setting) bool {
 
 func works(given []*setting) bool {
 	return slices.ContainsFunc(given, func(s *setting) bool {
-		return strings.HasPrefix(s.key, "CONNECT_") || s.key == "CONFIG_STORAGE_TOPIC" || s.key == "KEY_CONVERTER" || s.key == "VALUE_CONVERTER"
+		return strings.HasPrefix(s.key, "CONNECT_") || s.key == "CONFIG_STORAGE_TOPIC" || s.key == "KEY_CONVERTER" || s.key == "VALUE_CONVERTER" || s.key == apicurio
 	})
 }
 
@@ -136,8 +136,14 @@ func (c *conversion) environWorker(l *layer, given []*setting) {
 	}
 	c.worked = true
 	own := &layer{name: l.name}
+	var avro []*setting
 	for _, s := range given {
 		option, ours := strings.CutPrefix(s.key, "CONNECT_")
+		if s.key == apicurio && s.raw != "" {
+			for _, converter := range []string{"key.converter", "value.converter"} {
+				avro = append(avro, &setting{key: converter, raw: "io.apicurio.registry.utils.converter.AvroConverter", file: s.file, line: s.line})
+			}
+		}
 		if !ours && !slices.Contains([]string{"BOOTSTRAP_SERVERS", "KEY_CONVERTER", "VALUE_CONVERTER", "GROUP_ID", "CONFIG_STORAGE_TOPIC", "OFFSET_STORAGE_TOPIC", "STATUS_STORAGE_TOPIC"}, option) {
 			if ofConverter(workerOption(option)) {
 				c.out.ignored("$"+s.key, "Debezium's image takes this option only from CONNECT_"+s.key+": if yours takes it from this variable, rename it in the file that is imported")
@@ -156,5 +162,9 @@ func (c *conversion) environWorker(l *layer, given []*setting) {
 		})
 		own.settings = append(own.settings, &setting{key: workerOption(option), raw: raw, file: s.file, line: s.line})
 	}
+	own.settings = append(own.settings, avro...)
 	c.layers = append(c.layers, own)
 }
+
+// apicurio is the variable by which Debezium's image makes Apicurio's the worker's converters, whatever other variables say.
+const apicurio = "APICURIO_REGISTRY"
