@@ -65,3 +65,19 @@ func checkSet(s *Section, t *outbox.Table) {
 		s.AddAt([]string{"set", "delivered"}, "has no effect with on_delivered: delete, because the row is gone then")
 	}
 }
+
+// checkWritten refuses one column for two things that tailbox writes into it. Postgres refuses such a statement, and MySQL writes the last one.
+func checkWritten(s *Section, t *outbox.Table) {
+	if t.OnDelivered == outbox.Keep {
+		return
+	}
+	of := make(map[string]string)
+	for _, key := range []string{"status", "attempts", "last_attempt_at", "next_attempt_at", "last_error", "delivered_at", "failures", "updated_at", "receipt"} {
+		name := *t.Columns.Field(key)
+		folded := strings.ToLower(name)
+		if other := of[folded]; name != "" && other != "" {
+			s.file.Add(s.at("columns", key), name, fmt.Sprintf("is the column of %s, too, and tailbox writes both: name another one, or take one away (%s: null)", other, other))
+		}
+		of[folded] = key
+	}
+}

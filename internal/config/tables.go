@@ -80,6 +80,7 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 	}
 	t.OnDelivered = readOnDelivered(s, &t.Columns)
 	checkSet(s, &t)
+	checkWritten(s, &t)
 	merged := router.OptionsOf(&t, shared, own)
 	t.Fields, t.Optional = merged.Fields(t.Columns), merged.Optional()
 	t.NeedsType = merged.NeedsType(t.Columns)

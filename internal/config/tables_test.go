@@ -278,14 +278,17 @@ func TestSet(t *testing.T) {
 	}
 	const two = "words: {pending: 0, retrying: 0, waiting: 0, dead: 0, delivered: 1}"
 	for text, want := range map[string]string{
-		`set: {pending: {a: 1}}`:                         `set.pending: unknown key`,
-		`set: {dead: {status: x}}`:                       `set.dead.status "x": is a column that tailbox reads or writes itself`,
-		`set: {dead: {a: 1}}, on_delivered: keep`:        `has no effect with on_delivered: keep`,
-		`set: {delivered: {a: 1}}, on_delivered: delete`: `has no effect with on_delivered: delete`,
-		`set: {dead: [a]}`:                               `set.dead: must be a mapping`,
-		two:                                              `words.dead "0": is the word for pending too`,
-		`set: {dead: {a: null, b: 1}}, ` + two:           `set.dead.a "null": does not tell which rows are dead`,
-		`set: {dead: {a: 1}}, ` + two:                    "",
+		`set: {pending: {a: 1}}`:                            `set.pending: unknown key`,
+		`set: {dead: {status: x}}`:                          `set.dead.status "x": is a column that tailbox reads or writes itself`,
+		`set: {dead: {a: 1}}, on_delivered: keep`:           `has no effect with on_delivered: keep`,
+		`set: {delivered: {a: 1}}, on_delivered: delete`:    `has no effect with on_delivered: delete`,
+		`set: {dead: [a]}`:                                  `set.dead: must be a mapping`,
+		`columns: {failures: attempts}`:                     `columns.failures "attempts": is the column of attempts, too, and tailbox writes both: name another one, or take one away (attempts: null)`,
+		`columns: {failures: attempts}, on_delivered: keep`: "",
+		`columns: {failures: attempts, attempts: null}`:     "",
+		two:                                    `words.dead "0": is the word for pending too`,
+		`set: {dead: {a: null, b: 1}}, ` + two: `set.dead.a "null": does not tell which rows are dead`,
+		`set: {dead: {a: 1}}, ` + two:          "",
 		`words: {pending: false, retrying: false, waiting: false, dead: false, delivered: true}`: "",
 	} {
 		_, err := read(t, "", table(text))
