@@ -15,11 +15,33 @@ func (t *Table) Sequenced() bool {
 	return ok && (id.Kind == KindInt2 || id.Kind == KindInt4 || id.Kind == KindInt8)
 }
 
+// tried is the condition by which a row shows that a program before has already tried to deliver it; "" if no column would.
+func (t *Table) tried(alias string) string {
+	var conds []string
+	for _, name := range []string{t.Columns.Attempts, t.Columns.Failures} {
+		if c, ok := t.Column(name); ok && name != "" {
+			conds = append(conds, alias+"."+sqltext.Ident(c.Name)+" OPERATOR(pg_catalog.>) 0")
+		}
+	}
+	if c, ok := t.Column(t.Columns.LastAttemptAt); ok && t.Columns.LastAttemptAt != "" {
+		conds = append(conds, alias+"."+sqltext.Ident(c.Name)+" IS NOT NULL")
+	}
+	if words := t.PendingWords(); t.Columns.Status != "" && len(words) > 1 {
+		for _, word := range words[1:] {
+			conds = append(conds, alias+"."+sqltext.Ident(t.Columns.Status)+"::pg_catalog.text OPERATOR(pg_catalog.=) "+sqltext.Literal(word))
+		}
+	}
+	return strings.Join(conds, " OR ")
+}
+
 // Order is the ORDER BY of a sweep. A row whose commit time the server does not know any more is older than those it
-// knows.
+// knows. So is one that was tried before: its commit time is that of its last change.
 func (t *Table) Order(alias string, commitTimes bool) string {
 	var by []string
 	at := "pg_catalog.pg_xact_commit_timestamp(" + alias + ".xmin)"
+	if tried := t.tried(alias); tried != "" {
+		at = "CASE WHEN " + tried + " THEN NULL ELSE " + at + " END"
+	}
 	if commitTimes {
 		by = append(by, at+" NULLS FIRST")
 	}

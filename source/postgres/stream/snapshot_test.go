@@ -41,6 +41,32 @@ func TestJudgeWithoutAWord(t *testing.T) {
 	}
 }
 
+// A program that tries to deliver a row changes it, so that the row's commit time is that of the change. Such rows come first: they were written before.
+func TestSweepOrderOfTried(t *testing.T) {
+	t.Parallel()
+	pg := servers.Postgres(t, "17", servers.WithSetting("track_commit_timestamp", "on"))
+	for change, also := range map[string][]string{"attempts = 1": nil, "failures = 1": nil, "last_attempt_at = now()": nil, "status = 'PROCESSING'": {"PROCESSING"}} {
+		t.Run(change, func(t *testing.T) {
+			t.Parallel()
+			table := pgtest.Shape("tailbox", "a")
+			table.AlsoPending, table.Columns.Failures = also, "failures"
+			r := pgtest.NewRig(t, pg, "CREATE TABLE a (id text PRIMARY KEY, type text, payload text, seq bigserial, status text DEFAULT 'pending', attempts int NOT NULL DEFAULT 0, failures int, "+
+				"last_attempt_at timestamptz)", table)
+			for i := range 4 {
+				r.Exec("INSERT INTO a (id, type, payload) VALUES ($1, 't', 'p')", fmt.Sprint(i))
+			}
+			r.Exec("UPDATE a SET " + change + " WHERE id = '1'")
+			r.Exec("UPDATE a SET " + change + " WHERE id = '0'")
+			snap, _, err := r.Snapshot(true, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ms, _ := r.Pending(snap)
+			pgtest.Equal(t, "swept", pgtest.IDs(ms), "0 1 2 3")
+		})
+	}
+}
+
 func TestSweepOrder(t *testing.T) {
 	t.Parallel()
 	insert := func(r *pgtest.Rig, sql string, other func()) {
