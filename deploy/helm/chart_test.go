@@ -128,3 +128,17 @@ func decoded(t *testing.T, manifests map[string]string) (kinds []string, config 
 	slices.Sort(kinds)
 	return kinds, configs.Data["tailbox.yaml"]
 }
+
+// TestChartMemory: the collector of garbage knows the container's limit, in either unit.
+func TestChartMemory(t *testing.T) {
+	for limit, want := range map[string]string{"512Mi": "384MiB", "2Gi": "1536MiB", "1500M": ""} {
+		values := map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": limit}}}
+		var all strings.Builder
+		for _, text := range rendered(t, values) {
+			all.WriteString(text)
+		}
+		if text := all.String(); want != "" && !strings.Contains(text, "value: "+want) || (want != "") != strings.Contains(text, "GOMEMLIMIT") {
+			t.Errorf("limit %s: no GOMEMLIMIT of %q in\n%s", limit, want, text)
+		}
+	}
+}

@@ -25,11 +25,13 @@ args: {{ toJson .args }}
 envFrom: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- $memory := dig "limits" "memory" "" $values.resources | toString }}
-{{- if or $values.env (regexMatch "^[0-9]+Mi$" $memory) }}
+{{- $mi := 0 }}
+{{- if regexMatch "^[0-9]+Mi$" $memory }}{{ $mi = trimSuffix "Mi" $memory | int }}{{ else if regexMatch "^[0-9]+Gi$" $memory }}{{ $mi = mul (trimSuffix "Gi" $memory | int) 1024 }}{{ end }}
+{{- if or $values.env $mi }}
 env:
-  {{- if regexMatch "^[0-9]+Mi$" $memory }}
+  {{- if $mi }}
   - name: GOMEMLIMIT
-    value: {{ div (mul (trimSuffix "Mi" $memory | int) 3) 4 }}MiB
+    value: {{ div (mul $mi 3) 4 }}MiB
   {{- end }}
   {{- with $values.env }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- end }}
