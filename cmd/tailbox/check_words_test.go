@@ -69,3 +69,42 @@ func TestCheckWords(t *testing.T) {
 		t.Errorf("delivered %s, want the type as its topic: %v", lines, err)
 	}
 }
+
+// TestCheckMakesUpARow: the example of an empty table has what placements, topics and references ask for. If no route takes it, a row may have another
+// value.
+func TestCheckMakesUpARow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, `
+pipeline: shop
+source:
+  kind: postgres
+  url: "${DATABASE_URL}"
+  slot: "${SLOT}"
+  tables:
+  - name: placed
+    shape: debezium
+    router: {table.fields.additional.placement: "category:header,shard:partition,kind:envelope"}
+  - {name: symfony, shape: tailbox, on_delivered: keep, topic: "app.${header.region}.${type}", columns: {type: "${header.type}", group: "${payload.order.id}", status: ~, delivered_at: ~}}
+  - {name: named, shape: tailbox, on_delivered: keep, columns: {topic: "${header.target}", status: ~, delivered_at: ~}}
+sinks: {out: {kind: file, path: lines.json}}
+routes: [{match: {table: ["*.placed", placed, "*.symfony", symfony]}, to: [out]}, {match: {header.vip: "*"}, to: [out]}]
+admin: {listen: off}
+`)
+	r.sql("CREATE TABLE placed (id uuid PRIMARY KEY, aggregatetype text, aggregateid text, type text, payload jsonb, category text, shard int, kind text)")
+	r.sql("CREATE TABLE symfony (id uuid PRIMARY KEY, headers jsonb, payload jsonb)")
+	r.sql("CREATE TABLE named (id uuid PRIMARY KEY, type text, headers jsonb, payload jsonb)")
+	r.must("init")
+	out := r.must("check")
+	for _, want := range []string{
+		`example of table placed (made up): type "OrderPlaced" becomes topic "outbox.event.order", headers "category", to out`,
+		`example of table symfony (made up): type "OrderPlaced" becomes topic "app.region.OrderPlaced", to out`,
+		`example of table named (made up): type "OrderPlaced". Topic and route depend on the values of the row`,
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("check does not say %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "cannot be routed") {
+		t.Errorf("check:\n%s", out)
+	}
+}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
@@ -40,7 +42,12 @@ func checkExamples(ctx context.Context, p *pipeline.Pipeline, db operate.Databas
 		var d sink.Delivery
 		route, err := p.Config.Router.Route(m, &d)
 		if err != nil {
-			found = append(found, check.Finding{Level: check.Info, What: what + ", which cannot be routed: " + err.Error()})
+			if there {
+				what += ", which cannot be routed: " + err.Error()
+			} else {
+				what += ". Topic and route depend on the values of the row"
+			}
+			found = append(found, check.Finding{Level: check.Info, What: what})
 			continue
 		}
 		var headers []string
@@ -62,14 +69,27 @@ func checkExamples(ctx context.Context, p *pipeline.Pipeline, db operate.Databas
 	return found
 }
 
-// madeUp is a message as an application might write it, as far as a topic is made of it: which columns the table has, only a row tells.
+// headerInTopic finds the headers that a topic is made of.
+var headerInTopic = regexp.MustCompile(`\$\{header\.([^}]+)\}`)
+
+// madeUp is a message as an application might write it, as far as topic, headers and partition are made of it: which columns the table has, only a row
+// tells. Columns that the router cannot do without have a value that can be a partition, too.
 func madeUp(t *outbox.Table) *outbox.Message {
-	m := &outbox.Message{ID: "1", Payload: []byte("{}")}
-	if t.Columns.Type != "" {
+	const value = "1"
+	m := &outbox.Message{ID: value, Group: value, Key: []byte(value), Tenant: value, Payload: []byte("{}")}
+	if t.Columns.Type != "" || t.Reference("type") != nil {
 		m.Type = "OrderPlaced"
 	}
-	if t.Shape == "debezium" {
+	if t.Shape == "debezium" || t.Reference("topic") != nil {
 		m.Topic = "order"
+	}
+	for _, name := range headerInTopic.FindAllStringSubmatch(t.Topic, -1) {
+		m.Headers = append(m.Headers, outbox.Header{Name: name[1], Value: []byte(name[1])})
+	}
+	for _, name := range t.Fields {
+		if !slices.Contains(t.Optional, name) {
+			m.Fields = append(m.Fields, outbox.Field{Name: name, Value: []byte(value)})
+		}
 	}
 	return m
 }

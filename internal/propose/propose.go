@@ -53,9 +53,6 @@ func Of(t *report.Table) *Proposal {
 			c.used[found.Name] = true
 		}
 	}
-	if next := c.by["next_attempt_at"]; next != nil && c.by["available_at"] == nil && (next.NotNull || next.Default != "") {
-		c.by["available_at"] = next // a row has one before its first attempt
-	}
 	c.chooseGroup()
 	if c.debezium() {
 		c.Shape = "debezium"
@@ -281,9 +278,7 @@ func (c *chooser) ask() {
 	if wait := c.unusedTime(); wait != nil {
 		c.question("Does %s tell when a message may be sent at the earliest? tailbox does not look at it. If so, write available_at: %s; its type must be a time.", wait.Name, quoted(wait.Name))
 	}
-	if c.by["payload"] == nil {
-		c.question("No column looks like the body of a message. Name it as payload. If a row refers to a message in another table, configure that table instead.")
-	}
+	c.askBody()
 	if c.by["type"] == nil && c.by["payload"] != nil {
 		c.question("No column looks like the type of a message. Name it as type. Without one, routes go by the table or by headers.")
 	}
@@ -300,6 +295,9 @@ func (c *chooser) ask() {
 		}
 		c.question("A message waits until the time in %s, outside the order of its group.%s If the column means something else, write available_at: null.", at.Name, zone)
 	}
+	if next := c.by["next_attempt_at"]; next != nil && c.by["available_at"] == nil && (next.NotNull || next.Default != "") {
+		c.question("Does the application delay a message by a later time in %s? tailbox does not look at it. If so, write available_at: %s. A message then waits until that time, outside the order of its group.", next.Name, quoted(next.Name))
+	}
 	if found := c.find([]string{"queuename", "queue"}, []report.Class{report.Text}, nil); found != nil {
 		c.question("%s seems to name one of several queues in this table. If tailbox is to deliver only some, write tenant: %s under columns, and tenants: [NAME] beside it.", found.Name, quoted(found.Name))
 	}
@@ -308,10 +306,32 @@ func (c *chooser) ask() {
 	}
 	for _, name := range []string{"headers", "metadata", "properties"} {
 		if found := c.find([]string{name}, []report.Class{report.Binary, report.Text, report.JSON}, nil); found != nil && c.by["headers"] == nil {
-			c.question("%s (%s) seems to hold headers. tailbox reads them from a JSON object, and found none in it: it leaves this column out, so messages go without these headers.", found.Name, found.Type)
+			c.question("%s (%s) seems to hold headers. tailbox reads headers from a JSON object, and rows hold something else in it: tailbox leaves this column out, so messages go without these headers.", found.Name, found.Type)
 		}
 	}
+	if headers := c.by["headers"]; headers != nil && headers.Class == report.Binary && len(headers.Sample) == 0 && c.Shape != "debezium" {
+		c.question("%s is empty in the rows that were looked at. tailbox reads headers from a JSON object. If the application writes something else there, write headers: null.", headers.Name)
+	}
 	c.question("Stop the program that delivered these messages before, and whatever cleans the table for it, before tailbox run.")
+}
+
+// askBody asks about the body of a message: where it is, or what tailbox can take from it.
+func (c *chooser) askBody() {
+	body := c.by["payload"]
+	if body == nil {
+		large := c.find(strings.Fields(bodyNames), []report.Class{report.Other}, func(f *report.Column) bool { return f.Type == "oid" })
+		if large == nil {
+			c.question("No column looks like the body of a message. Name it as payload. If a row refers to a message in another table, configure that table instead.")
+			return
+		}
+		name := c.t.Quoted(large.Name)
+		c.question("No column looks like the body of a message: %s is an oid, a reference to a large object, whose content is not in the log. Execute ALTER TABLE %s.%s ALTER COLUMN %s TYPE bytea USING lo_get(%s), "+
+			"map the field as bytea in the application, and write payload: %s.", large.Name, c.t.Quoted(c.t.Schema), c.t.Quoted(c.t.Name), name, name, quoted(large.Name))
+		return
+	}
+	if body.Class == report.Binary && c.by["key"] == nil && c.by["topic"] == nil && c.by["headers"] == nil && slices.ContainsFunc(body.Sample, func(value string) bool { return !isText(value) }) {
+		c.question("%s holds bytes that are not text, such as the envelope of a library. tailbox sends them as they are, and cannot take key, topic or headers from them. If consumers need these, let the library write them into columns of their own.", body.Name)
+	}
 }
 
 // qualified is the name of a table as the configuration has it.

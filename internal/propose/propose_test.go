@@ -89,7 +89,7 @@ func wrong(table *report.Table, text string) string {
 				return c.Name == strings.ReplaceAll(strings.Trim(name, `"`), `""`, `"`) || c.Name == name
 			}):
 				return fmt.Sprintf("%s names the column %q, which is none", key, name)
-			case used[name] != "" && !strings.Contains("key group topic", key) && !strings.Contains("key group topic", used[name]) && !(strings.HasSuffix(key, "_at") && strings.HasSuffix(used[name], "_at")):
+			case used[name] != "" && !strings.Contains("key group topic", key) && !strings.Contains("key group topic", used[name]):
 				return fmt.Sprintf("%q is %s and %s", name, key, used[name])
 			}
 			used[name] = key
@@ -106,6 +106,11 @@ func wrong(table *report.Table, text string) string {
 		}
 	}
 	two := got.Set["dead"] != nil || got.Words["pending"] == false
+	for _, key := range strings.Fields("attempts failures last_attempt_at next_attempt_at last_error updated_at") {
+		if (got.OnDelivered == "delete" || got.OnDelivered == "keep") && got.Columns["status"] == nil && got.Columns[key] != nil {
+			return key + " is never written"
+		}
+	}
 	switch {
 	case got.OnDelivered == "" && !asks:
 		return "nothing says what becomes of a row, and nothing is asked"
@@ -127,4 +132,35 @@ func flat(value any) (names []string) {
 		}
 	}
 	return names
+}
+
+// TestColumnsThatTell: a time that is set later may tell what was delivered or given up, and a name that merely begins like a word tells nothing.
+func TestColumnsThatTell(t *testing.T) {
+	t.Parallel()
+	begin := []report.Column{{Name: "id", Type: "bigint", Class: report.Number, NotNull: true, Numbered: true}, {Name: "payload", Type: "jsonb", Class: report.JSON, NotNull: true},
+		{Name: "created_at", Type: "timestamptz", Class: report.Time, NotNull: true}}
+	at := func(name string) report.Column {
+		return report.Column{Name: name, Type: "timestamptz", Class: report.Time}
+	}
+	for name, c := range map[string]struct {
+		columns   []report.Column
+		want, not []string
+	}{
+		"delivered": {[]report.Column{at("enqueued_at")}, []string{`on_delivered: "???"`, "Does enqueued_at, of type timestamptz, tell which rows were delivered?"}, []string{"cannot use"}},
+		"given up":  {[]report.Column{at("processed_at"), at("dead_lettered_at")}, []string{"dead: {dead_lettered_at: now}", "delivered_at: processed_at"}, nil},
+		"who knows": {[]report.Column{at("processed_at"), at("buried_at")}, []string{"tailbox does not look at buried_at"}, nil},
+		"a trace":   {[]report.Column{{Name: "sentry_trace_id", Type: "text", Class: report.Text}}, []string{"on_delivered: delete"}, []string{"seems to tell"}},
+	} {
+		text := Of(&report.Table{Schema: "public", Name: "outbox", Quote: `"`, Rows: 3, Unique: [][]string{{"id"}}, Columns: append(slices.Clone(begin), c.columns...)}).YAML()
+		for _, part := range c.want {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: no %q in\n%s", name, part, text)
+			}
+		}
+		for _, part := range c.not {
+			if strings.Contains(text, part) {
+				t.Errorf("%s: %q in\n%s", name, part, text)
+			}
+		}
+	}
 }

@@ -1,8 +1,10 @@
 package propose
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/source/store/report"
 )
@@ -17,15 +19,17 @@ type role struct {
 	fits func(c *report.Column) bool
 }
 
+const bodyNames = "payload body content data eventbodydata eventdata eventpayload messagebody messagepayload eventbody eventjson serializedevent serializedmessage messagedata invocation " +
+	"json message event value args eventproperties payloadjson messagejson messagesjson"
+
 // roles are in the order in which they choose: a column has one role.
 func roles() []role {
 	texts, times := []report.Class{report.Text, report.UUID}, []report.Class{report.Time, report.LocalTime}
 	mayBeEmpty := func(c *report.Column) bool { return !c.NotNull && c.Default == "" }
 	return []role{
 		{"status", "status state statusname processingstate messagestatus eventstatus deliverystatus outboxstatus publishstatus", []report.Class{report.Text, report.Number, report.Other}, hasWords},
-		{"payload", "payload body content data eventbodydata eventdata eventpayload messagebody messagepayload eventbody eventjson serializedevent serializedmessage messagedata invocation " +
-			"json message event value args eventproperties payloadjson messagejson messagesjson", []report.Class{report.JSON, report.Binary, report.Text}, isBody},
-		{"headers", "headers messageheaders payloadheaders customheaders eventheaders headerbag metadata metadatajson attributes properties context", []report.Class{report.JSON, report.Text}, isObject},
+		{"payload", bodyNames, []report.Class{report.JSON, report.Binary, report.Text}, isBody},
+		{"headers", "headers messageheaders payloadheaders customheaders eventheaders headerbag metadata metadatajson attributes properties context", []report.Class{report.JSON, report.Text, report.Binary}, isObject},
 		{"type", "eventtype messagetype eventtypename messagetypename payloadtype type kind eventname messagename typename eventclass jobtype jobclass recordtype classname class worker category triggername name event", []report.Class{report.Text}, isKind},
 		{"topic", "topic topicname destination destinationaddress channel exchange subject routingkey", []report.Class{report.Text}, isName},
 		{"delivered_at", "deliveredat sentat processedat publishedat dispatchedat completedat completiondate finishedat finalizedat dispatched processed published sent processedtime processedon senton publishedon " +
@@ -90,9 +94,16 @@ func isKind(c *report.Column) bool {
 // isObject reports whether a column may hold JSON objects. An empty list is an empty object of PHP.
 func isObject(c *report.Column) bool {
 	return !slices.ContainsFunc(c.Sample, func(text string) bool {
+		whole := len(text) < report.SampleLength
 		text = strings.TrimSpace(text)
-		return text != "" && text != "[]" && !strings.HasPrefix(text, "{")
+		return text != "" && text != "[]" && (!strings.HasPrefix(text, "{") || !isText(text) || whole && !json.Valid([]byte(text)))
 	})
+}
+
+// isText reports whether a value may be UTF-8 text. It may be cut within its last character.
+func isText(value string) bool {
+	valid := strings.ToValidUTF8(value, "")
+	return strings.HasPrefix(value, valid) && len(value)-len(valid) < utf8.UTFMax && !strings.Contains(value, "\x00")
 }
 
 // hasWords reports whether a column may hold words for states.

@@ -1,6 +1,7 @@
 package propose
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,19 +39,24 @@ func (c *chooser) settle() {
 		c.gaveUp()
 		c.askLimit()
 		c.askFlags()
-	case telltale != nil:
+	case telltale != nil && !isMarkTime(telltale):
 		c.rest("on_delivered", `"`+Unknown+`"`, "see the questions")
 		c.question("%s, of type %s, seems to tell what is delivered, but tailbox cannot use it. Write on_delivered: delete if a row may go once it is delivered; or keep, with a feedback statement that sets %s.",
 			telltale.Name, telltale.Type, telltale.Name)
-	case mark != nil:
+	case telltale != nil || mark != nil:
+		if telltale != nil {
+			mark = telltale
+		}
 		c.rest("on_delivered", `"`+Unknown+`"`, "see the questions")
 		c.question("Does %s, of type %s, tell which rows were delivered? If so, name it as status or delivered_at. If no column tells, write on_delivered: delete if a row may go once it is delivered, or keep.",
 			mark.Name, mark.Type)
 	case journal(c.t) && c.by["attempts"] == nil && c.by["failures"] == nil:
 		c.rest("on_delivered", "keep", "nothing in a row tells that it is delivered, and the table looks like one that keeps its rows")
 		c.question("tailbox leaves the rows as they are. If a row may go once it is delivered, write on_delivered: delete.")
+		c.unwritten()
 	default:
 		c.rest("on_delivered", "delete", "nothing in a row tells that it is delivered")
+		c.unwritten()
 		c.question("tailbox deletes a row once it is delivered, also if the application has updated the row meanwhile. If rows have to stay or are updated, write on_delivered: keep.")
 		if c.t.Rows > 0 {
 			c.question("The table has rows, and nothing tells which of them were delivered. Delete those that were. Then write start: pending under source, so that tailbox delivers and deletes the others. It does so with every row: move those that are not for tailbox.")
@@ -58,19 +64,36 @@ func (c *chooser) settle() {
 		return
 	}
 	if at == nil && c.t.Rows > 0 {
-		c.question("The table has rows, and nothing tells tailbox which of them were delivered. Let the program before deliver all of them. Then, if on_delivered is keep, write start: now under source. If it is delete, delete what was delivered, and write start: pending.")
+		unless := ""
+		if mark != nil {
+			unless = "unless you name such a column, "
+		}
+		c.question("The table has rows, and %snothing tells tailbox which of them were delivered. Let the program before deliver all of them. Then, if on_delivered is keep, write start: now under source. If it is delete, delete what was delivered, and write start: pending.", unless)
 	}
+}
+
+// unwritten takes away the columns that show attempts: without a status, tailbox deletes a row as soon as its deliveries are parked.
+func (c *chooser) unwritten() {
+	c.Columns = slices.DeleteFunc(c.Columns, func(s Setting) bool {
+		written := s.Value != "null" && slices.Contains([]string{"attempts", "failures", "last_attempt_at", "next_attempt_at", "last_error", "updated_at"}, s.Key)
+		if written {
+			c.Unused = append(c.Unused, c.by[s.Key].Name)
+		}
+		return written
+	})
 }
 
 // unusedMark is a column that is not used and can tell two kinds of rows apart: a flag, or a time that is set later. It is nil if there is none.
 func (c *chooser) unusedMark() *report.Column {
 	return c.unused(func(column *report.Column, name string) bool {
-		if column.Class == report.Time || column.Class == report.LocalTime {
-			return !column.NotNull && column.Default == "" && !strings.HasSuffix(name, "by") &&
-				!slices.ContainsFunc([]string{"lock", "expir", "until", "deadline", "start", "updated", "modified"}, func(part string) bool { return strings.Contains(name, part) })
-		}
-		return isFlag(column)
+		return isFlag(column) || isMarkTime(column) && !strings.HasSuffix(name, "by") &&
+			!slices.ContainsFunc([]string{"lock", "expir", "until", "deadline", "start", "updated", "modified"}, func(part string) bool { return strings.Contains(name, part) })
 	})
+}
+
+// isMarkTime reports whether a column is a time that may be set later.
+func isMarkTime(c *report.Column) bool {
+	return (c.Class == report.Time || c.Class == report.LocalTime) && !c.NotNull && c.Default == ""
 }
 
 // isFlag reports whether a column is a boolean, or what MySQL has in its place.
@@ -78,8 +101,11 @@ func isFlag(c *report.Column) bool {
 	return c.Class == report.Bool || c.Class == report.Number && isBit(c) && (strings.HasPrefix(c.Type, "tinyint") || strings.HasPrefix(c.Type, "bit"))
 }
 
-// askFlags asks about flags that nothing uses, beside a column that tells what is delivered.
+// askFlags asks about flags that nothing uses, beside a column that tells what is delivered, and about a time that may tell what was given up.
 func (c *chooser) askFlags() {
+	if mark := c.unusedMark(); mark != nil && isMarkTime(mark) && c.by["status"] == nil {
+		c.question("tailbox does not look at %s, so rows count as pending also if it is set. If it is set once a message is given up, write set: {dead: {%s: now}}.", mark.Name, quoted(mark.Name))
+	}
 	for i := range c.t.Columns {
 		if column := &c.t.Columns[i]; !c.used[column.Name] && isFlag(column) {
 			what := "Then let the program before finish or delete such rows."
@@ -146,7 +172,7 @@ func (c *chooser) gaveUp() bool {
 		c.setBack(flag, no)
 		return true
 	}
-	died := c.find(strings.Fields("abandonedat failedat deadat discardedat expiredat cancelledat canceledat deletedat"), []report.Class{report.Time, report.LocalTime}, func(d *report.Column) bool { return !d.NotNull })
+	died := c.find(strings.Fields("abandonedat failedat deadat deadletteredat deadletterat dlqat diedat gaveupat givenupat poisonedat quarantinedat discardedat expiredat cancelledat canceledat deletedat"), []report.Class{report.Time, report.LocalTime}, func(d *report.Column) bool { return !d.NotNull })
 	if died == nil {
 		return false
 	}
@@ -182,9 +208,21 @@ func (c *chooser) telltale() *report.Column {
 	return c.unused(func(column *report.Column, name string) bool {
 		return column.Class != report.JSON && column.Class != report.UUID && slices.ContainsFunc([]string{"processed", "published", "sent", "dispatched", "delivered", "completed", "handled", "consumed", "enqueued", "pushed", "relayed", "emitted"},
 			func(part string) bool {
-				return strings.HasPrefix(name, part) || strings.HasPrefix(name, "is"+part) || strings.HasSuffix(name, part) || strings.HasSuffix(name, part+"at")
+				return firstWord(column.Name) == part || strings.HasPrefix(name, "is"+part) || strings.HasSuffix(name, part) || strings.HasSuffix(name, part+"at")
 			})
 	})
+}
+
+// firstWord is what a name begins with: the letters before an underscore, another letter's case or a digit. sentry_trace_id does not begin with sent.
+func firstWord(name string) string {
+	end := strings.IndexFunc(name[min(1, len(name)):], func(r rune) bool { return r < 'a' || r > 'z' })
+	if name == strings.ToUpper(name) {
+		end = strings.IndexFunc(name[min(1, len(name)):], func(r rune) bool { return r < 'A' || r > 'Z' })
+	}
+	if end < 0 {
+		return plain(name)
+	}
+	return plain(name[:end+1])
 }
 
 // unknown puts ??? in the place of a column.
@@ -347,8 +385,12 @@ func (c *chooser) open(status *report.Column, why string, words []string) {
 	if len(words) > 0 {
 		have = "It has " + strings.Join(words, ", ") + "."
 	}
-	c.question("Which words of %s mean pending, retrying, waiting, delivered and dead? tailbox cannot tell, because %s. %s Write status: %s and all five under words, or status: null if tailbox must not write it.",
-		status.Name, why, have, quoted(status.Name))
+	orSet := ""
+	if c.by["delivered_at"] != nil {
+		orSet = fmt.Sprintf(" If no word means dead, you can write status: null and set: {delivered: {%s: WORD}}. tailbox then takes rows without %s for pending.", quoted(status.Name), c.by["delivered_at"].Name)
+	}
+	c.question("Which words of %s mean pending, retrying, waiting, delivered and dead? tailbox cannot tell, because %s. %s Write status: %s and all five under words, or status: null if tailbox must not write it.%s",
+		status.Name, why, have, quoted(status.Name), orSet)
 }
 
 // unheard reports whether there is a word, other than the first one of a row, of which nobody knows what it means.

@@ -102,11 +102,14 @@ func readRows(ctx context.Context, conn *server.Conn, t *report.Table) error {
 	var texts []string
 	for i := range t.Columns {
 		c := &t.Columns[i]
-		text := "COALESCE(LEFT(CONVERT(" + quote.Ident(c.Name) + " USING utf8mb4), 200), '')"
-		if c.Class == report.Binary || c.Class == report.UUID || c.Class == report.Other {
+		text := "CONVERT(" + quote.Ident(c.Name) + " USING utf8mb4)"
+		switch c.Class {
+		case report.Binary:
+			text = quote.Ident(c.Name)
+		case report.UUID, report.Other:
 			text = "''"
 		}
-		texts = append(texts, text)
+		texts = append(texts, fmt.Sprintf("COALESCE(LEFT(%s, %d), '')", text, report.SampleLength))
 	}
 	rows, err := conn.Texts(ctx, fmt.Sprintf("SELECT %s FROM %s LIMIT %d", strings.Join(texts, ", "), from, report.SampleRows))
 	if err != nil {
@@ -121,8 +124,8 @@ func readRows(ctx context.Context, conn *server.Conn, t *report.Table) error {
 		}
 	}
 	return t.Count(func(c *report.Column) (values []report.Value, err error) {
-		rows, err := conn.Texts(ctx, fmt.Sprintf("SELECT v, COUNT(*) AS n FROM (SELECT LEFT(CONVERT(%s USING utf8mb4), 200) AS v FROM %s LIMIT %d) s WHERE v IS NOT NULL GROUP BY v ORDER BY n DESC, v LIMIT %d",
-			quote.Ident(c.Name), from, report.CountedRows, report.FewValues+1))
+		rows, err := conn.Texts(ctx, fmt.Sprintf("SELECT v, COUNT(*) AS n FROM (SELECT LEFT(CONVERT(%s USING utf8mb4), %d) AS v FROM %s LIMIT %d) s WHERE v IS NOT NULL GROUP BY v ORDER BY n DESC, v LIMIT %d",
+			quote.Ident(c.Name), report.SampleLength, from, report.CountedRows, report.FewValues+1))
 		for _, row := range rows {
 			n, err := strconv.Atoi(row[1])
 			if err != nil {

@@ -130,12 +130,20 @@ func (c *checker) columns(ctx context.Context, t *catalog.Table) error {
 		{cols.Payload, []catalog.Kind{catalog.KindText, catalog.KindBytea, catalog.KindJSONB, catalog.KindBpchar}, "bytea, jsonb, json or text"},
 	} {
 		if col, ok := t.Column(want.name); ok && want.name != "" && !slices.Contains(want.kinds, col.Kind) {
-			fix := "ALTER TABLE " + sqltext.Table(&t.Table) + " ALTER COLUMN " + sqltext.Ident(want.name) + " TYPE …, or correct source.tables.columns"
+			alter := "ALTER TABLE " + sqltext.Table(&t.Table) + " ALTER COLUMN " + sqltext.Ident(want.name) + " TYPE "
+			what, fix := "is not "+want.what, alter+"…, or correct source.tables.columns"
+			if col.Kind == catalog.KindOID && slices.Contains(want.kinds, catalog.KindBytea) {
+				what = "is an oid, a reference to a large object, whose content is not in the log"
+				fix = alter + "bytea USING lo_get(" + sqltext.Ident(want.name) + "), and map the field as bytea in the application"
+			} else if found, err := c.typeOf(ctx, t, want.name); err != nil {
+				return err
+			} else {
+				what += ": its type is " + found
+			}
 			if key := columns.Dispensable(&t.Table, want.name); key != "" {
 				fix = "leave it out (columns: {" + key + ": null}), or " + fix
 			}
-			c.Add(check.Problem, fix,
-				"column %s of table %s is not %s", want.name, t, want.what)
+			c.Add(check.Problem, fix, "column %s of table %s %s", want.name, t, what)
 		}
 	}
 	return c.words(ctx, t)
@@ -176,14 +184,19 @@ func (c *checker) words(ctx context.Context, t *catalog.Table) error {
 	if _, ok := t.Column(t.Columns.Status); !ok || t.Columns.Status == "" {
 		return nil
 	}
-	var columnType string
-	if err := c.conn.QueryRow(ctx, "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = $1 AND attname = $2 AND NOT attisdropped",
-		t.OID, t.Columns.Status).Scan(&columnType); err != nil {
+	columnType, err := c.typeOf(ctx, t, t.Columns.Status)
+	if err != nil {
 		return err
 	}
 	faults, err := usertable.WordFaults(ctx, c.conn, &t.Table, columnType)
 	c.Words(&t.Table, faults)
 	return err
+}
+
+// typeOf reads the name of a column's type, with its length.
+func (c *checker) typeOf(ctx context.Context, t *catalog.Table, column string) (name string, err error) {
+	err = c.conn.QueryRow(ctx, "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = $1 AND attname = $2 AND NOT attisdropped", t.OID, column).Scan(&name)
+	return name, err
 }
 
 // tableRights looks for what on_delivered needs.

@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -120,11 +121,15 @@ func readRows(ctx context.Context, conn *pgx.Conn, t *report.Table) error {
 	from := sqltext.Ident(t.Schema) + "." + sqltext.Ident(t.Name)
 	var texts []string
 	for i := range t.Columns {
-		text := sqltext.Ident(t.Columns[i].Name) + "::text"
-		if c := t.Columns[i].Class; c == report.Binary || c == report.Other && len(t.Columns[i].Labels) == 0 {
+		name := sqltext.Ident(t.Columns[i].Name)
+		text := fmt.Sprintf("left(%s::text, %d)", name, report.SampleLength)
+		switch c := t.Columns[i].Class; {
+		case c == report.Binary:
+			text = fmt.Sprintf("encode(substring(%s::bytea, 1, %d), 'hex')", name, report.SampleLength)
+		case c == report.Other && len(t.Columns[i].Labels) == 0:
 			text = "NULL::text"
 		}
-		texts = append(texts, "left("+text+", 200)")
+		texts = append(texts, text)
 	}
 	rows, err := conn.Query(ctx, fmt.Sprintf("SELECT ARRAY[%s] FROM %s LIMIT %d", strings.Join(texts, ", "), from, report.SampleRows))
 	if err != nil {
@@ -134,17 +139,26 @@ func readRows(ctx context.Context, conn *pgx.Conn, t *report.Table) error {
 	if _, err := pgx.ForEachRow(rows, []any{&row}, func() error {
 		t.Rows++
 		for i := range min(len(row), len(t.Columns)) {
-			if row[i] != nil {
-				t.Columns[i].Look(*row[i])
+			if row[i] == nil {
+				continue
 			}
+			text := *row[i]
+			if t.Columns[i].Class == report.Binary {
+				b, err := hex.DecodeString(text)
+				if err != nil {
+					return fmt.Errorf("read column %s: %w", t.Columns[i].Name, err)
+				}
+				text = string(b)
+			}
+			t.Columns[i].Look(text)
 		}
 		return nil
 	}); err != nil {
 		return err
 	}
 	return t.Count(func(c *report.Column) ([]report.Value, error) {
-		rows, err := conn.Query(ctx, fmt.Sprintf("SELECT left(v, 200), count(*) FROM (SELECT %s::text AS v FROM %s LIMIT %d) s WHERE v IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT %d",
-			sqltext.Ident(c.Name), from, report.CountedRows, report.FewValues+1))
+		rows, err := conn.Query(ctx, fmt.Sprintf("SELECT left(v, %d), count(*) FROM (SELECT %s::text AS v FROM %s LIMIT %d) s WHERE v IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT %d",
+			report.SampleLength, sqltext.Ident(c.Name), from, report.CountedRows, report.FewValues+1))
 		if err != nil {
 			return nil, err
 		}

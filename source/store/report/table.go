@@ -30,7 +30,8 @@ type Column struct {
 	Numbered bool
 	// Checks are the CHECK constraints of this column alone, as the server prints them. Labels are those of an enum.
 	Checks, Labels []string
-	// Values are the values of a column that has few, the most frequent first. Sample is the text of some values, each once, cut to 200 characters.
+	// Values are the values of a column that has few, the most frequent first. Sample has some values, each once, cut to SampleLength: their text, or
+	// the bytes of a Binary.
 	Values []Value
 	Sample []string
 }
@@ -61,6 +62,8 @@ const (
 const (
 	// SampleRows are the rows of which values are read.
 	SampleRows = 200
+	// SampleLength is how much of a value is read: characters of a text, and bytes of a Binary.
+	SampleLength = 200
 	// CountedRows are those of which the values of a column with few are counted.
 	CountedRows = 100_000
 	// FewValues is how many different values such a column has at most.
