@@ -46,6 +46,9 @@ type chooser struct {
 func Of(t *report.Table) *Proposal {
 	c := &chooser{t: t, used: map[string]bool{}, by: map[string]*report.Column{}}
 	c.Table, c.Shape = qualified(t.Schema, t.Name), "tailbox"
+	if l := libraryOf(t); l != nil {
+		c.question("This seems to be the table of %s. Begin with the configuration of docs/coming-from/%s.md, not with this one: the page knows what the columns mean, and what becomes of the library.", l.name, l.page)
+	}
 	c.chooseID()
 	for _, r := range roles() {
 		if found := c.find(strings.Fields(r.names), r.classes, r.fits); found != nil && c.by[r.key] == nil {
