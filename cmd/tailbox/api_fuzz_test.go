@@ -16,7 +16,7 @@ func FuzzAPI(f *testing.F) {
 		f.Add(false, "/api/v1"+path, query, "")
 	}
 	for _, path := range []string{"/", "/login", "/failures", "/deliveries", "/messages/x", "/message", "/groups", "/sinks", "/source", "/audit", "/audit/1", "/live", "/live/stream", "/config",
-		"/static/console.css", "/nowhere", "/readyz", "/metrics"} {
+		"/static/console.css", "/static/\x8a", "/static/", "/nowhere", "/readyz", "/metrics"} {
 		f.Add(false, path, "state=dead&sink=api&group=g&cursor=1&to=%2F", "")
 	}
 	for _, verb := range []string{"replay", "drop", "edit", "hold-groups", "resume-groups", "skip-groups", "replay-groups", "pause-sink", "resume-sink", "dance"} {

@@ -45,7 +45,7 @@ func New(c Config) http.Handler {
 	if err != nil {
 		panic(err) // cannot be: the folder is embedded
 	}
-	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)))
+	mux.Handle("GET /static/", http.StripPrefix("/static/", named(http.FileServerFS(static))))
 	mux.HandleFunc("GET /login", s.loginPage)
 	mux.HandleFunc("POST /login", s.login)
 	mux.HandleFunc("POST /logout", s.logout)
@@ -65,6 +65,17 @@ func New(c Config) http.Handler {
 	mux.HandleFunc("POST /do/{verb}", s.in((*visit).doForm))
 	mux.HandleFunc("/", s.in(func(v *visit) { v.fail(http.StatusNotFound, "There is no such page.") }))
 	return secured(c.Tokens.Hosts(sameOrigin(mux)))
+}
+
+// named answers that there is no file if the path cannot be the name of one: a file server fails there.
+func named(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !fs.ValidPath(r.URL.Path) {
+			http.NotFound(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // secured adds the headers that keep a page from running what it did not bring, and from being framed.
