@@ -68,16 +68,15 @@ func checkSet(s *Section, t *outbox.Table) {
 
 // checkWritten refuses one column for two things that tailbox writes into it. Postgres refuses such a statement, and MySQL writes the last one.
 func checkWritten(s *Section, t *outbox.Table) {
-	if t.OnDelivered == outbox.Keep {
-		return
+	if t.OnDelivered == outbox.Keep || t.OnDelivered == outbox.Delete && t.Columns.Status == "" && len(t.Set) == 0 {
+		return // a row is not written, or only deleted
 	}
 	of := make(map[string]string)
 	for _, key := range []string{"status", "attempts", "last_attempt_at", "next_attempt_at", "last_error", "delivered_at", "failures", "updated_at", "receipt"} {
 		name := *t.Columns.Field(key)
-		folded := strings.ToLower(name)
-		if other := of[folded]; name != "" && other != "" {
+		if other := of[name]; name != "" && other != "" {
 			s.file.Add(s.at("columns", key), name, fmt.Sprintf("is the column of %s, too, and tailbox writes both: name another one, or take one away (%s: null)", other, other))
 		}
-		of[folded] = key
+		of[name] = key
 	}
 }

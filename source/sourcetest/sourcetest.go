@@ -241,8 +241,6 @@ func Source(t *testing.T, k Kind) {
 		{name: "NullStatus", run: testNullStatus},
 		{name: "SweepOrder", run: testSweepOrder},
 		{name: "SweepOfParked", run: testSweepOfParked},
-		{name: "SweepOfIDUsedAgain", run: testSweepOfIDUsedAgain},
-		{name: "SweepOfReset", run: testSweepOfReset},
 	})
 }
 
@@ -253,6 +251,7 @@ func Poll(t *testing.T, k Kind) {
 		{name: "SequenceOrder", run: testSequenceOrder},
 		{name: "OutOfOrder", run: testOutOfOrder},
 		{name: "LateRow", run: testLateRow},
+		{name: "NumberUsedAgain", run: testNumberUsedAgain},
 	})
 }
 
@@ -281,8 +280,6 @@ func Store(t *testing.T, k Kind) {
 		{name: "Tries", run: testTries},
 		{name: "ParkAgain", run: testParkAgain},
 		{name: "ParkedIDUsedAgain", run: testParkedIDUsedAgain},
-		{name: "NumberUsedAgain", run: testNumberUsedAgain},
-		{name: "VerbsOnIDUsedAgain", run: testVerbsOnIDUsedAgain},
 		{name: "LanePromotion", run: testLanePromotion},
 		{name: "OwnLanes", run: testOwnLanes},
 		{name: "Names", run: testNames},

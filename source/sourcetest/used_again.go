@@ -45,20 +45,14 @@ func testParkedIDUsedAgain(t *testing.T, k Kind) {
 	equal(t, "parked", r.parked(), "audit:1 retrying!@, kafka:1 dead, kafka:7 waiting!@")
 }
 
-// rowAgain has a dead letter of message 1, whose row is gone, and writes another row with its id.
-func (r *rig) rowAgain() {
-	r.t.Helper()
-	r.insert(row(1, "g"))
-	r.parkWhole(Dead("kafka", r.msg(1, "g"), false))
-	equal(r.t, "rows", r.rows(), "")
-	r.insert(row(1, "g"))
-}
-
 // testNumberUsedAgain: where tables are read by number, a row that has the id of a dead letter may also have its number, in a new log. It is parked
 // beside the dead letter, however often that happens.
 func testNumberUsedAgain(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
-	r.rowAgain()
+	r.insert(row(1, "g"))
+	r.parkWhole(Dead("kafka", r.msg(1, "g"), false))
+	equal(t, "rows", r.rows(), "")
+	r.insert(row(1, "g"))
 	for log := uint32(2); log < 4; log++ {
 		again := r.msg(1, "g")
 		again.Position.Log, again.Payload = log, fmt.Append(nil, log)
@@ -82,53 +76,4 @@ func testNumberUsedAgain(t *testing.T, k Kind) {
 		got = append(got, fmt.Sprintf("%d:%s:%s", p.Message.Position.Log, Short(p.Message.ID), p.State))
 	}
 	equal(t, "parked", strings.Join(got, " "), "1:1:dead 2:1:dead 3:1:dead")
-}
-
-// testVerbsOnIDUsedAgain: what an operator does with a dead letter whose row is gone leaves a new row with its id alone.
-func testVerbsOnIDUsedAgain(t *testing.T, k Kind) {
-	for what, end := range map[string]func(*rig){
-		"dropped": func(r *rig) { r.ask(checkpoint.VerbDrop, checkpoint.Selection{IDs: []string{EventID(1)}}) },
-		"delivered": func(r *rig) {
-			r.ask(checkpoint.VerbReplay, checkpoint.Selection{IDs: []string{EventID(1)}, AllowReorder: true})
-			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", r.msg(1, "g"))}})
-		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
-			r.rowAgain()
-			end(r)
-			equal(t, "parked", r.parked(), "")
-			equal(t, "rows", r.rows(), "1")
-		})
-	}
-}
-
-// testSweepOfIDUsedAgain: a pending row that has the id of a dead letter whose row was dealt with is swept, and fetched, as a message of its own.
-func testSweepOfIDUsedAgain(t *testing.T, k Kind) {
-	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
-	r.rowAgain()
-	snap, _ := r.judge(false)
-	ms, at := r.pending(snap, 5)
-	equal(t, "swept", ids(ms), "1")
-	equal(t, "parked", at, [][]string{nil})
-	equal(t, "pending", r.pendingAll(10), []string{EventID(1)})
-	_, at, err := r.st.Fetch(r.ctx, []checkpoint.RowRef{{Table: r.tables[0].String(), ID: EventID(1)}}, outbox.Position{Log: 1, Commit: 5}, fetchAll)
-	r.must(err, "fetch")
-	equal(t, "parked", len(at), 0)
-}
-
-// testSweepOfReset: a row that shows that it is dead, and is pending again, is swept as a message of its own: it may be a new row with that id.
-func testSweepOfReset(t *testing.T, k Kind) {
-	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
-	r.insert(rows(1, 3, "g")...)
-	r.parkWhole(Dead("kafka", r.msg(1, "g"), false), Head("kafka", r.msg(2, "g"), 0))
-	r.must(r.db.Reset(r.ctx, r.tables[0], EventID(1), EventID(2)), "reset")
-	snap, _ := r.judge(false)
-	ms, at := r.pending(snap, 5)
-	got := make(map[string]string)
-	for i, m := range ms {
-		got[Short(m.ID)] = strings.Join(at[i], " ")
-	}
-	equal(t, "parked", got, map[string]string{"1": "", "2": "kafka", "3": ""})
 }

@@ -163,9 +163,6 @@ func (t *TableView) Decide(m *Message, c *RowChange) (del, touch bool) {
 	if t.Receipts {
 		c.Receipt = m.Receipt
 	}
-	if t.gone(m) {
-		return true, false
-	}
 	if len(m.Live) == 0 {
 		c.Attempts = max(m.Attempts, 1)
 		dropped := false
@@ -190,13 +187,6 @@ func (t *TableView) Decide(m *Message, c *RowChange) (del, touch bool) {
 	}
 	t.show(m, c)
 	return false, true
-}
-
-// gone reports whether the row was deleted before. If there is one with this id, it is another message's.
-func (t *TableView) gone(m *Message) bool {
-	inTable := func(v ParkedView) bool { return v.InTable }
-	return t.OnDelivered == outbox.Delete && !t.Shows && m.Row < 0 && m.Settled && !m.Unfinished && !slices.ContainsFunc(m.Live, inTable) &&
-		!slices.ContainsFunc(m.Over, inTable)
 }
 
 // show fills in what the row shows: the worst of its deliveries.

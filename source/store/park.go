@@ -77,17 +77,20 @@ type Place struct {
 
 // holds reports whether a message at another position is the parked one, if both have the same id. It is if the transaction is the same. If not
 // sameCommits, a message may get another transaction when the log goes on elsewhere (at another server, or counted in another way), so transactions of
-// different logs count as the same. But if the parked delivery is detached and the log is another one, the message is another one: numbers of rows, and
-// of logs, may have begun anew.
+// different logs count as the same. But if sameCommits, the parked delivery is detached and the log is another one, the message is another one: numbers of
+// rows may have begun anew.
 func (p Place) holds(at string, sameCommits bool) bool {
 	if len(p.Position) < commitDigits || len(at) < commitDigits {
 		return true
 	}
 	sameCommit := p.Position[logDigits:commitDigits] == at[logDigits:commitDigits]
-	if p.Position[:logDigits] == at[:logDigits] {
+	switch {
+	case p.Position[:logDigits] == at[:logDigits]:
 		return sameCommit
+	case !sameCommits:
+		return true
 	}
-	return !p.Detached && (sameCommit || !sameCommits)
+	return sameCommit && !p.Detached
 }
 
 // standIn is the place that a message's own id is made of. It is the same whenever the message is read again, as far as positions tell.

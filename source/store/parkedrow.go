@@ -35,31 +35,6 @@ func (r *ParkedRow) Detached() bool { return r.RowSettled && !r.Unfinished && !r
 // DetachedSQL is Detached as a condition about columns.
 const DetachedSQL = "(row_settled AND NOT unfinished AND NOT in_table)"
 
-// Foreign reports whether the delivery is of another message than a pending row of the table that has the same id. So is a detached one if dealing with
-// the row has deleted it, or has made it look dead. If it looks dead and is pending now, an operator may also have reset it; then it is delivered once more.
-func (r *ParkedRow) Foreign(t *outbox.Table) bool {
-	return r.Detached() && (RowGone(t) || looksDead(t) && r.State == checkpoint.StateDead)
-}
-
-// ForeignSQL is Foreign as a condition about columns.
-func ForeignSQL(t *outbox.Table) string {
-	switch {
-	case RowGone(t):
-		return DetachedSQL
-	case looksDead(t):
-		return "(state = 'dead' AND " + DetachedSQL + ")"
-	}
-	return "false"
-}
-
-// RowGone reports whether the table's rows are deleted as soon as all deliveries of a message are delivered or parked.
-func RowGone(t *outbox.Table) bool {
-	return t.OnDelivered == outbox.Delete && !ViewOf(t).Shows
-}
-
-// looksDead reports whether a row of a dead delivery does not look pending.
-func looksDead(t *outbox.Table) bool { return t.Columns.Status != "" && !t.DeadLooksPending() }
-
 // A Column binds a column of tailbox_parked to a field of a ParkedRow.
 type Column struct {
 	Name string

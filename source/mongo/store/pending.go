@@ -93,14 +93,13 @@ func (p pendingReader) parkedAmong(ctx context.Context, t *outbox.Table, ids []p
 		return nil, nil, conn.Fault("look for parked deliveries", err)
 	}
 	parked, dead = make(map[string]bool), make(map[string]bool)
-	gone := store.RowGone(t)
 	resets := t.Columns.Status != "" && !t.DeadLooksPending()
 	for _, v := range found {
-		if v.Content.Table != t.String() || !v.RowSettled && !v.Unfinished || gone && v.Detached() {
+		if v.Content.Table != t.String() || !v.RowSettled && !v.Unfinished {
 			continue
 		}
 		parked[v.ID] = true
-		if resets && v.State == checkpoint.StateDead && v.Detached() {
+		if resets && v.State == checkpoint.StateDead && v.RowSettled && !v.Unfinished && !v.InTable {
 			dead[v.ID] = true
 		}
 	}
@@ -134,7 +133,7 @@ func (p pendingReader) PendingRows(ctx context.Context, t *outbox.Table, ids []s
 
 // ParkedAt implements store.PendingReader.
 func (p pendingReader) ParkedAt(ctx context.Context, ms []*outbox.Message) ([][]string, error) {
-	return delivery.Sinks(ctx, p.parked.pipeline, ms, p.tables.named, func(where, fields bson.D) (*mongo.Cursor, error) {
+	return delivery.Sinks(ctx, p.parked.pipeline, ms, func(where, fields bson.D) (*mongo.Cursor, error) {
 		return p.parked.Find(ctx, where, options.Find().SetProjection(fields).SetHint(catalog.MessageIndex))
 	})
 }

@@ -83,7 +83,7 @@ func (s *snapshot) pendingOf(ctx context.Context, sw sweep, p *store.Sweep) (err
 		ms = append(ms, m)
 		bytes += m.Size()
 		if len(ms) == parkedAtOnce || bytes > batches.MaxBytes {
-			if err := s.emitPending(ctx, sw.table, ms, p); err != nil {
+			if err := s.emitPending(ctx, ms, p); err != nil {
 				return err
 			}
 			ms, bytes = nil, 0
@@ -92,7 +92,7 @@ func (s *snapshot) pendingOf(ctx context.Context, sw sweep, p *store.Sweep) (err
 	if err := cur.Err(); err != nil {
 		return conn.Fault(doing, err)
 	}
-	return s.emitPending(ctx, sw.table, ms, p)
+	return s.emitPending(ctx, ms, p)
 }
 
 // recordName is the text of a document's _id, or a hash of it: another name of the document, which does not change.
@@ -105,13 +105,12 @@ func recordName(doc bson.Raw) string {
 	return string(text)
 }
 
-func (s *snapshot) emitPending(ctx context.Context, t *outbox.Table, ms []*outbox.Message, p *store.Sweep) error {
+func (s *snapshot) emitPending(ctx context.Context, ms []*outbox.Message, p *store.Sweep) error {
 	if len(ms) == 0 {
 		return nil
 	}
 	// Of the same time: what the poller delivers meanwhile is parked in it, and left out.
-	named := func(string) *outbox.Table { return t }
-	at, err := delivery.Sinks(ctx, s.cfg.Pipeline, ms, named, func(where, fields bson.D) (*mongo.Cursor, error) {
+	at, err := delivery.Sinks(ctx, s.cfg.Pipeline, ms, func(where, fields bson.D) (*mongo.Cursor, error) {
 		return s.find(ctx, s.cfg.Schema, catalog.Parked, where, bson.E{Key: "projection", Value: fields}, bson.E{Key: "hint", Value: catalog.MessageIndex})
 	})
 	if err != nil {

@@ -101,7 +101,7 @@ func (s *Tables) pendingOf(ctx context.Context, sw sweep, parked string, p *stor
 		sinks = "p.sinks"
 		join = " LEFT JOIN (SELECT message_id, GROUP_CONCAT(sink SEPARATOR ',') AS sinks FROM " + parked + " WHERE pipeline = " +
 			quote.Text(s.cfg.Pipeline) + " AND source_table = " + quote.Text(r.Table.String()) +
-			" AND NOT " + store.ForeignSQL(&r.Table.Table) + " GROUP BY message_id) p ON p.message_id = CAST(" + r.ID("t") + " AS BINARY)"
+			" GROUP BY message_id) p ON p.message_id = CAST(" + r.ID("t") + " AS BINARY)"
 	}
 	query := "SELECT " + r.SelectList("t") + ", " + sinks + " FROM " + r.From() + " t" + join + " WHERE " + sw.where + " ORDER BY " + r.Table.Order("t")
 	names := make(rowNames)

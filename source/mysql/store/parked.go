@@ -60,7 +60,7 @@ func (a *attempt) queueKnown(b *session.Batch) {
 // queueParks adds the inserts to a batch, and the lanes that they touch to those of the attempt. Large ones are sent on the
 // way: what they hold is in memory twice until then.
 func (a *attempt) queueParks(ctx context.Context, b *session.Batch) error {
-	s, parks := a.s, store.OwnIDs(a.In.Park, false, func(k checkpoint.Key) store.Place {
+	s, parks := a.s, store.OwnIDs(a.In.Park, a.s.Config.Poll, func(k checkpoint.Key) store.Place {
 		if known := a.known[k]; known != nil {
 			return known.place
 		}

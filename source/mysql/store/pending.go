@@ -126,10 +126,6 @@ func (s *Store) readWindow(ctx context.Context, t *usertable.Table, at *store.Cu
 // with, and that is all copied.
 func (s *Store) parkedStates(ctx context.Context, t *usertable.Table, rows []pendingRow) (map[string]bool, error) {
 	resettable := t.Columns.Status != "" && !t.DeadLooksPending()
-	gone := ""
-	if store.RowGone(&t.Table) {
-		gone = " AND NOT " + store.DetachedSQL
-	}
 	parked := make(map[string]bool)
 	b := s.Batch()
 	for start := 0; start < len(rows); start += keyChunk {
@@ -147,7 +143,7 @@ func (s *Store) parkedStates(ctx context.Context, t *usertable.Table, rows []pen
 			parked[id] = parked[id] || resettable && r.Bool(1)
 			return nil
 		}, `SELECT p.message_id, p.state = 'dead' AND p.row_settled AND NOT p.unfinished AND NOT p.in_table
-			FROM {parked} p FORCE INDEX (PRIMARY) WHERE `+whereMessages+` AND (p.row_settled OR p.unfinished)`+gone, s.Config.Pipeline, ids, quote.Bin(t.String()))
+			FROM {parked} p FORCE INDEX (PRIMARY) WHERE `+whereMessages+` AND (p.row_settled OR p.unfinished)`, s.Config.Pipeline, ids, quote.Bin(t.String()))
 	}
 	return parked, s.Send(ctx, b)
 }
@@ -211,8 +207,7 @@ func (s *Store) EachParked(ctx context.Context, ms []*outbox.Message, on func(i 
 			b.Each(func(r session.Row) error {
 				on(index[key{table, r.Text(0)}], r.Text(1))
 				return nil
-			}, "SELECT p.message_id, p.sink FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereMessages+" AND NOT "+store.ForeignSQL(&s.tables.ByName[table].Table)+
-				" ORDER BY p.sink", s.Config.Pipeline,
+			}, "SELECT p.message_id, p.sink FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereMessages+" ORDER BY p.sink", s.Config.Pipeline,
 				all[start:min(start+keyChunk, len(all))], quote.Bin(table))
 		}
 	}

@@ -26,11 +26,6 @@ func (t *Table) tried(alias string) string {
 	if c, ok := t.Column(t.Columns.LastAttemptAt); ok && t.Columns.LastAttemptAt != "" {
 		conds = append(conds, alias+"."+sqltext.Ident(c.Name)+" IS NOT NULL")
 	}
-	if words := t.PendingWords(); t.Columns.Status != "" && len(words) > 1 {
-		for _, word := range words[1:] {
-			conds = append(conds, alias+"."+sqltext.Ident(t.Columns.Status)+"::pg_catalog.text OPERATOR(pg_catalog.=) "+sqltext.Literal(word))
-		}
-	}
 	return strings.Join(conds, " OR ")
 }
 

@@ -69,7 +69,7 @@ func (s *Tables) pendingOf(ctx context.Context, sw sweep, commitTimes bool, park
 		sinks = "p.sinks"
 		join = " LEFT JOIN (SELECT message_id, string_agg(sink, ',') AS sinks FROM " + parked + " WHERE pipeline = " +
 			sqltext.Literal(s.Cfg.Pipeline) + " AND source_table = " + sqltext.Literal(r.Table.String()) +
-			" AND NOT " + store.ForeignSQL(&r.Table.Table) + " GROUP BY message_id) p ON p.message_id = " + r.ID("t")
+			" GROUP BY message_id) p ON p.message_id = " + r.ID("t")
 	}
 	query := "SELECT " + r.List("t") + ", " + sinks + " FROM " + r.From() + " t" + join + " WHERE " + sw.where +
 		" ORDER BY " + r.Table.Order("t", commitTimes)

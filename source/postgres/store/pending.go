@@ -100,34 +100,23 @@ func (s *Store) RowsUpTo(ctx context.Context, of *outbox.Table, ids []string, by
 
 // EachParked implements relational.RowFinder.
 func (s *Store) EachParked(ctx context.Context, ms []*outbox.Message, on func(i int, sink string)) error {
-	for _, t := range s.tables.Order {
-		var places []int
-		var ids []string
-		for i, m := range ms {
-			if m.Table == t.String() {
-				places, ids = append(places, i), append(ids, m.ID)
-			}
-		}
-		if len(ids) == 0 {
-			continue
-		}
-		rows, err := s.Conn.Query(ctx, s.SQL(`SELECT v.n - 1, p.sink FROM unnest($3::text[]) WITH ORDINALITY AS v (message_id, n)
-			CROSS JOIN LATERAL (SELECT q.sink FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id
-				AND q.source_table = $2 AND NOT `+store.ForeignSQL(&t.Table)+` OFFSET 0) p`), s.Cfg.Pipeline, t.String(), ids)
-		if err != nil {
-			return err
-		}
-		var n int
-		var sink string
-		_, err = pgx.ForEachRow(rows, []any{&n, &sink}, func() error {
-			on(places[n], sink)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+	tables, ids := make([]string, len(ms)), make([]string, len(ms))
+	for i, m := range ms {
+		tables[i], ids[i] = m.Table, m.ID
 	}
-	return nil
+	rows, err := s.Conn.Query(ctx, s.SQL(`SELECT v.n - 1, p.sink FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS v (source_table, message_id, n)
+		CROSS JOIN LATERAL (SELECT q.sink FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id
+			AND q.source_table = v.source_table OFFSET 0) p`), s.Cfg.Pipeline, tables, ids)
+	if err != nil {
+		return err
+	}
+	var n int
+	var sink string
+	_, err = pgx.ForEachRow(rows, []any{&n, &sink}, func() error {
+		on(n, sink)
+		return nil
+	})
+	return err
 }
 
 // LastNumber implements relational.RowFinder.

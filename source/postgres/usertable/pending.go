@@ -8,7 +8,6 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/postgres/catalog"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
-	"github.com/tailbox/tailbox/source/store"
 )
 
 // Old is the condition by which a row was delivered longer ago than the table's retention.
@@ -64,14 +63,10 @@ func (t *Table) PendingSQL(after bool) string {
 		reset = `EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = w.id AND p.source_table = $2
 			AND p.state = 'dead' AND p.row_settled AND NOT p.unfinished AND NOT p.in_table)`
 	}
-	gone := ""
-	if store.RowGone(&t.Table) {
-		gone = " AND NOT " + store.DetachedSQL
-	}
 	return `
 SELECT id, missing, reset, n FROM (
 	SELECT w.id, w.pending AND NOT EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = w.id AND p.source_table = $2
-		AND (p.row_settled OR p.unfinished)` + gone + `) AS missing,
+		AND (p.row_settled OR p.unfinished)) AS missing,
 		w.pending AND ` + reset + ` AS reset, count(*) OVER () AS n, w.rank, count(*) OVER () = w.rank AS last
 	FROM (SELECT ` + id + `::text AS id, ` + outer + ` AS pending, row_number() OVER (ORDER BY ` + id + `) AS rank
 		FROM ` + t.SQL + ` AS t WHERE ` + inner + ` ORDER BY ` + id + ` LIMIT $3) w
