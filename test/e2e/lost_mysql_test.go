@@ -118,8 +118,8 @@ func purgeBinlog(l *Lost) {
 	if err != nil {
 		l.tb.Fatal(err)
 	}
-	l.ExecMySQL("PURGE BINARY LOGS TO '" + files[len(files)-1] + "'")
 	l.Eventually(time.Minute, func() string {
+		l.ExecMySQL("PURGE BINARY LOGS TO '" + files[len(files)-1] + "'") // it leaves a file that the server still sends to somebody
 		files, err := l.textsMySQL(l.context(), "SHOW BINARY LOGS")
 		if err != nil || len(files) > 1 {
 			return fmt.Sprintf("the binlog has the files %v (%v)", files, err)
