@@ -1,11 +1,13 @@
 package servers
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -164,7 +166,36 @@ func (c *child) pause() ([]int, error) {
 			return nil, fmt.Errorf("pause server: %w", err)
 		}
 	}
+	// A thread that runs at that moment may still answer somebody.
+	deadline := time.Now().Add(10 * time.Second)
+	for _, p := range append(slices.Clone(children), pid) {
+		for !stopped(p) {
+			if time.Now().After(deadline) {
+				return nil, fmt.Errorf("pause server: process %d goes on 10 s after SIGSTOP", p)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
 	return children, nil
+}
+
+// stopped reports whether no thread of a process runs.
+func stopped(pid int) bool {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		return true
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it is gone
+		}
+		state := strings.TrimSpace(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if state != "" && !strings.ContainsRune("TtZX", rune(state[0])) {
+			return false
+		}
+	}
+	return true
 }
 
 // resume undoes pause; it does nothing to a server that is not paused.
