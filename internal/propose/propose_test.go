@@ -149,7 +149,9 @@ func TestColumnsThatTell(t *testing.T) {
 		"delivered": {[]report.Column{at("enqueued_at")}, []string{`on_delivered: "???"`, "Does enqueued_at, of type timestamptz, tell which rows were delivered?"}, []string{"cannot use"}},
 		"given up":  {[]report.Column{at("processed_at"), at("dead_lettered_at")}, []string{"dead: {dead_lettered_at: now}", "delivered_at: processed_at"}, nil},
 		"who knows": {[]report.Column{at("processed_at"), at("buried_at")}, []string{"tailbox does not look at buried_at"}, nil},
-		"a trace":   {[]report.Column{{Name: "sentry_trace_id", Type: "text", Class: report.Text}}, []string{"on_delivered: delete"}, []string{"seems to tell"}},
+		"behind a flag": {[]report.Column{at("processed_at"), {Name: "urgent", Type: "boolean", Class: report.Bool}, at("buried_at")},
+			[]string{"tailbox does not look at urgent", "tailbox does not look at buried_at"}, nil},
+		"a trace": {[]report.Column{{Name: "sentry_trace_id", Type: "text", Class: report.Text}}, []string{"on_delivered: delete"}, []string{"seems to tell"}},
 	} {
 		text := Of(&report.Table{Schema: "public", Name: "outbox", Quote: `"`, Rows: 3, Unique: [][]string{{"id"}}, Columns: append(slices.Clone(begin), c.columns...)}).YAML()
 		for _, part := range c.want {

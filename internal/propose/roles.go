@@ -25,7 +25,6 @@ const bodyNames = "payload body content data eventbodydata eventdata eventpayloa
 // roles are in the order in which they choose: a column has one role.
 func roles() []role {
 	texts, times := []report.Class{report.Text, report.UUID}, []report.Class{report.Time, report.LocalTime}
-	mayBeEmpty := func(c *report.Column) bool { return !c.NotNull && c.Default == "" }
 	return []role{
 		{"status", "status state statusname processingstate messagestatus eventstatus deliverystatus outboxstatus publishstatus", []report.Class{report.Text, report.Number, report.Other}, hasWords},
 		{"payload", bodyNames, []report.Class{report.JSON, report.Binary, report.Text}, isBody},
@@ -53,6 +52,9 @@ func roles() []role {
 		{"seq", "seq sequence sequencenumber globalindex globalposition", []report.Class{report.Number}, func(c *report.Column) bool { return c.Numbered }},
 	}
 }
+
+// mayBeEmpty reports whether a new row has no value there, unless the application gives one.
+func mayBeEmpty(c *report.Column) bool { return !c.NotNull && c.Default == "" }
 
 // groupNames name columns that say which messages have to stay in order. The first group is made of two.
 func groupNames() [][]string {

@@ -86,14 +86,19 @@ func (c *chooser) unwritten() {
 // unusedMark is a column that is not used and can tell two kinds of rows apart: a flag, or a time that is set later. It is nil if there is none.
 func (c *chooser) unusedMark() *report.Column {
 	return c.unused(func(column *report.Column, name string) bool {
-		return isFlag(column) || isMarkTime(column) && !strings.HasSuffix(name, "by") &&
-			!slices.ContainsFunc([]string{"lock", "expir", "until", "deadline", "start", "updated", "modified"}, func(part string) bool { return strings.Contains(name, part) })
+		return isFlag(column) || tellsLater(column, name)
 	})
+}
+
+// tellsLater reports whether a column, whose plain name is name, is a time that is set once something has become of the row.
+func tellsLater(c *report.Column, name string) bool {
+	return isMarkTime(c) && !strings.HasSuffix(name, "by") &&
+		!slices.ContainsFunc([]string{"lock", "expir", "until", "deadline", "start", "updated", "modified"}, func(part string) bool { return strings.Contains(name, part) })
 }
 
 // isMarkTime reports whether a column is a time that may be set later.
 func isMarkTime(c *report.Column) bool {
-	return (c.Class == report.Time || c.Class == report.LocalTime) && !c.NotNull && c.Default == ""
+	return (c.Class == report.Time || c.Class == report.LocalTime) && mayBeEmpty(c)
 }
 
 // isFlag reports whether a column is a boolean, or what MySQL has in its place.
@@ -103,7 +108,7 @@ func isFlag(c *report.Column) bool {
 
 // askFlags asks about flags that nothing uses, beside a column that tells what is delivered, and about a time that may tell what was given up.
 func (c *chooser) askFlags() {
-	if mark := c.unusedMark(); mark != nil && isMarkTime(mark) && c.by["status"] == nil {
+	if mark := c.unused(tellsLater); mark != nil && c.by["status"] == nil {
 		c.question("tailbox does not look at %s, so rows count as pending also if it is set. If it is set once a message is given up, write set: {dead: {%s: now}}.", mark.Name, quoted(mark.Name))
 	}
 	for i := range c.t.Columns {
@@ -208,22 +213,13 @@ func (c *chooser) telltale() *report.Column {
 	return c.unused(func(column *report.Column, name string) bool {
 		return column.Class != report.JSON && column.Class != report.UUID && slices.ContainsFunc([]string{"processed", "published", "sent", "dispatched", "delivered", "completed", "handled", "consumed", "enqueued", "pushed", "relayed", "emitted"},
 			func(part string) bool {
-				return firstWord(column.Name) == part || strings.HasPrefix(name, "is"+part) || strings.HasSuffix(name, part) || strings.HasSuffix(name, part+"at")
+				return plain(firstWord.FindString(column.Name)) == part || strings.HasPrefix(name, "is"+part) || strings.HasSuffix(name, part) || strings.HasSuffix(name, part+"at")
 			})
 	})
 }
 
-// firstWord is what a name begins with: the letters before an underscore, another letter's case or a digit. sentry_trace_id does not begin with sent.
-func firstWord(name string) string {
-	end := strings.IndexFunc(name[min(1, len(name)):], func(r rune) bool { return r < 'a' || r > 'z' })
-	if name == strings.ToUpper(name) {
-		end = strings.IndexFunc(name[min(1, len(name)):], func(r rune) bool { return r < 'A' || r > 'Z' })
-	}
-	if end < 0 {
-		return plain(name)
-	}
-	return plain(name[:end+1])
-}
+// firstWord finds what a name begins with, up to an underscore, a digit or the next capital. sentry_trace_id does not begin with sent.
+var firstWord = regexp.MustCompile(`^(?:[A-Za-z][a-z]+|[A-Z]+|[a-z])`)
 
 // unknown puts ??? in the place of a column.
 func (c *chooser) unknown(key, why string) {
