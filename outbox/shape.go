@@ -30,6 +30,11 @@ func ColumnNames() []string {
 		"last_attempt_at", "next_attempt_at", "last_error", "delivered_at", "created_at", "seq", "failures", "updated_at", "receipt"}
 }
 
+// MarkNames are those keys whose columns show what becomes of a message: the relay writes them.
+func MarkNames() []string {
+	return []string{"status", "attempts", "last_attempt_at", "next_attempt_at", "last_error", "delivered_at", "failures", "updated_at", "receipt"}
+}
+
 // Field returns the place of a column by its configuration key, or nil for group (which may name several columns) and
 // for unknown keys.
 func (c *Columns) Field(key string) *string {

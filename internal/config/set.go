@@ -72,7 +72,7 @@ func checkWritten(s *Section, t *outbox.Table) {
 		return // a row is not written, or only deleted
 	}
 	of := make(map[string]string)
-	for _, key := range []string{"status", "attempts", "last_attempt_at", "next_attempt_at", "last_error", "delivered_at", "failures", "updated_at", "receipt"} {
+	for _, key := range outbox.MarkNames() {
 		name := *t.Columns.Field(key)
 		if other := of[name]; name != "" && other != "" {
 			s.file.Add(s.at("columns", key), name, fmt.Sprintf("is the column of %s, too, and tailbox writes both: name another one, or take one away (%s: null)", other, other))

@@ -82,8 +82,10 @@ func Privileges(t *outbox.Table, update ...string) []string {
 
 // MarkColumns are the configured columns that show what becomes of a message.
 func MarkColumns(t *outbox.Table) []string {
-	c := &t.Columns
-	all := []string{c.Status, c.Attempts, c.LastAttemptAt, c.NextAttemptAt, c.LastError, c.DeliveredAt, c.Failures, c.UpdatedAt, c.Receipt}
+	var all []string
+	for _, key := range outbox.MarkNames() {
+		all = append(all, *t.Columns.Field(key))
+	}
 	all = append(all, t.SetColumns()...)
 	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
 }
