@@ -118,7 +118,7 @@ func (a *attempt) queueParks(ctx context.Context, b *session.Batch) error {
 			if err := flush(); err != nil {
 				return err
 			}
-			s.queueRest(b, p.Key(), rest)
+			s.queueRest(b, p.Key(), len(row.Content.Payload), rest)
 		}
 	}
 	return flush()
@@ -148,12 +148,12 @@ func (s *Store) fit(r *store.ParkedRow) (rest []byte) {
 	return rest
 }
 
-// queueRest appends to a payload what its insert could not hold.
-func (s *Store) queueRest(b *session.Batch, k checkpoint.Key, rest []byte) {
+// queueRest appends to a payload what its insert could not hold, unless the payload of a delivery that was parked before has it.
+func (s *Store) queueRest(b *session.Batch, k checkpoint.Key, at int, rest []byte) {
 	for most := s.MaxPacket/2 - statementBytes; len(rest) > 0; {
 		n := min(len(rest), most)
-		b.Exec("UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.payload = CONCAT(p.payload, ?) WHERE "+whereKeys, rest[:n], s.Config.Pipeline,
-			quote.List{k.ID}, quote.Bin(k.Table), k.Sink)
-		rest = rest[n:]
+		b.Exec("UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.payload = CONCAT(p.payload, ?) WHERE "+whereKeys+" AND OCTET_LENGTH(p.payload) = ?",
+			rest[:n], s.Config.Pipeline, quote.List{k.ID}, quote.Bin(k.Table), k.Sink, at)
+		at, rest = at+n, rest[n:]
 	}
 }

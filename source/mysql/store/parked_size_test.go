@@ -47,6 +47,24 @@ func TestParkedStatementsFit(t *testing.T) {
 	})
 }
 
+// A large message whose id another parked message has is parked whole, and once, though it is read again.
+func TestLargeUsedIDReadAgain(t *testing.T) {
+	mysqltest.OnBoth(t, func(t *testing.T, my *servers.My) {
+		r := newStoreRig(t, my, nil, mysqltest.StoreShape("tailbox", "outbox"))
+		r.store().MaxPacket = 1 << 20 // as if the server took no more
+		r.Row(1)
+		r.Park(sourcetest.Dead("kafka", r.Msg(1, "g"), true))
+		again := r.Msg(2, "g")
+		again.ID, again.Payload = r.Msg(1, "").ID, bytes.Repeat([]byte("p"), 900_000)
+		for range 2 {
+			r.Park(sourcetest.Dead("kafka", again, true))
+		}
+		if got := r.Text("SELECT GROUP_CONCAT(OCTET_LENGTH(payload) ORDER BY position) FROM tailbox_parked WHERE payload_bytes > 1000"); got != "900000" {
+			t.Errorf("a payload of 900000 bytes is parked with %s", got)
+		}
+	})
+}
+
 func parkedOf(t *testing.T, r *storeRig) (ps []checkpoint.Parked, err error) {
 	t.Helper()
 	return r.store().ReadKeys(r.Ctx, []checkpoint.Key{{Sink: "kafka", Table: r.DB + ".outbox", ID: r.Msg(1, "").ID}, {Sink: "kafka", Table: r.DB + ".outbox", ID: r.Msg(2, "").ID},

@@ -70,5 +70,5 @@ func (s *Store) queueRewrite(b *session.Batch, p *checkpoint.Parked) {
 	rest := s.fit(&row)
 	b.Exec(rewriteParked(), append(appendValues(nil, rewritten(&row)), len(row.Content.Payload)+len(rest),
 		s.Config.Pipeline, quote.List{p.RowID()}, quote.Bin(p.Message.Table), p.Sink)...)
-	s.queueRest(b, p.Key(), rest)
+	s.queueRest(b, p.Key(), len(row.Content.Payload), rest)
 }
