@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/tailbox/tailbox/test/servers"
 )
 
 // A ledger is an endpoint that notes the types it took, in order. While it is cross it refuses all first messages of groups.
@@ -105,7 +107,7 @@ func TestConsoleOfStandby(t *testing.T) {
 func (a *apiRig) leader() *process {
 	a.t.Helper()
 	own := a.env["ADMIN"]
-	a.env["ADMIN"] = freePort(a.t)
+	a.env["ADMIN"] = servers.FreeAddr(a.t)
 	leader := a.process("run")
 	until(a.t, "a leader", func() bool { return strings.Contains(leader.printed(), "msg=tailing") })
 	a.env["ADMIN"] = own

@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/test/servers"
 )
 
 const apiConfig = `
@@ -59,7 +60,7 @@ func newAPIRigWith(t testing.TB, text string) *apiRig {
 func newAPIRigOn(t testing.TB, r *rig, text string) *apiRig {
 	t.Helper()
 	writeFile(t, r.file, text)
-	r.env["ADMIN"] = freePort(t)
+	r.env["ADMIN"] = servers.FreeAddr(t)
 	for _, role := range config.Roles() {
 		writeFile(t, filepath.Join(filepath.Dir(r.file), role), tokenOf(role)+"\n")
 	}

@@ -104,7 +104,7 @@ func TestDoctor(t *testing.T) {
 	}))
 	t.Cleanup(api.Close)
 	r := newRig(t, doctorConfig)
-	r.env["API_URL"], r.env["ADMIN"] = api.URL, freePort(t)
+	r.env["API_URL"], r.env["ADMIN"] = api.URL, servers.FreeAddr(t)
 	r.env["MAIL"] = chatty(t, "554 no: s3cret")
 	r.env["DATABASE_URL"] = strings.Replace(r.env["DATABASE_URL"], "postgres@", "postgres:s3cret-password@", 1)
 	r.must("init")

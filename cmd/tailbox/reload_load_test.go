@@ -271,7 +271,7 @@ func (r *reloadRig) underLoad() {
 	r.ledger = &reloadLedger{rng: rand.New(rand.NewPCG(r.rng.Uint64(), 2)), first: map[string][]int{}, seen: map[string]bool{}, got: map[int]bool{}}
 	server := httptest.NewServer(r.ledger)
 	t.Cleanup(server.Close)
-	r.url, r.env["ADMIN"] = server.URL, freePort(t)
+	r.url, r.env["ADMIN"] = server.URL, servers.FreeAddr(t)
 	writeFile(t, filepath.Join(filepath.Dir(r.file), "admin"), tokenOf("admin")+"\n")
 	first := r.draw(true)
 	writeFile(t, r.file+".first", first)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tailbox/tailbox/test/servers"
 )
 
 // remote runs a command that asks the relay, in a role.
@@ -164,7 +166,7 @@ func TestRemoteErrors(t *testing.T) {
 		{old.URL, token, "it answered 404 Not Found", exitFailed},
 		{secure.URL, token, "certificate", exitFailed},
 		{refusing.URL, token, "the token is not known: the token is that of " + token, exitFailed},
-		{"http://" + freePort(t), token, "connection refused", exitFailed},
+		{"http://" + servers.FreeAddr(t), token, "connection refused", exitFailed},
 		{"relay.example:8480", token, "write a URL with http:// or https://", exitUsage},
 		{"http://ana:secret@127.0.0.1", token, "without a user", exitUsage},
 		{page.URL, "", "needs a token", exitUsage},

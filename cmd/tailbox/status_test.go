@@ -3,12 +3,13 @@ package main
 import (
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/tailbox/tailbox/test/servers"
 )
 
 func TestStatus(t *testing.T) {
@@ -92,7 +93,7 @@ func TestUninstall(t *testing.T) {
 func TestMetricsAndSinkStates(t *testing.T) {
 	t.Parallel()
 	r, e := newEndpointRig(t)
-	port := freePort(t)
+	port := servers.FreeAddr(t)
 	text, err := os.ReadFile(r.file)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +131,7 @@ func TestFailingSinkIsShown(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	t.Cleanup(server.Close)
-	r := newRig(t, strings.Replace(endpointConfig, "listen: off", "listen: "+freePort(t), 1))
+	r := newRig(t, strings.Replace(endpointConfig, "listen: off", "listen: "+servers.FreeAddr(t), 1))
 	r.env["API_URL"] = server.URL
 	r.must("init")
 	r.relay()
@@ -147,16 +148,6 @@ func TestFailingSinkIsShown(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.must("status", "-o", "json")), &report); err != nil || len(report.Sinks) != 1 || report.Sinks[0].State != "failing" {
 		t.Errorf("status -o json: %+v, %v", report, err)
 	}
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func TestCheck(t *testing.T) {

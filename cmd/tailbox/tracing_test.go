@@ -25,6 +25,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/test/servers"
 )
 
 const tracedConfig = `
@@ -96,7 +97,7 @@ func newTracedRig(t testing.TB, endpoint string) (*rig, *endpointWithHeaders) {
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
 	r := newRig(t, tracedConfig)
-	_, r.env["PORT"], _ = net.SplitHostPort(freePort(t))
+	_, r.env["PORT"], _ = net.SplitHostPort(servers.FreeAddr(t))
 	r.env["API_URL"], r.env["OTEL_EXPORTER_OTLP_ENDPOINT"], r.env["OTEL_BSP_SCHEDULE_DELAY"] = server.URL, endpoint, "20"
 	r.must("init")
 	return r, e
@@ -233,7 +234,7 @@ func TestTracingWithoutCollector(t *testing.T) {
 		"is away": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			address := "http://" + freePort(t)
+			address := "http://" + servers.FreeAddr(t)
 			if serve != nil {
 				c := httptest.NewServer(serve)
 				t.Cleanup(c.CloseClientConnections)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"log"
-	"net"
 	nethttp "net/http"
 	"net/url"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/sink/http"
 	"github.com/tailbox/tailbox/sink/sinktest"
+	"github.com/tailbox/tailbox/test/servers"
 )
 
 // endpoint is an HTTP server that can be stopped, started on the same address, and held up.
@@ -31,7 +31,7 @@ type endpoint struct {
 
 func newEndpoint(t testing.TB, handler nethttp.HandlerFunc) *endpoint {
 	t.Helper()
-	e := &endpoint{address: "127.0.0.1:0", handler: handler}
+	e := &endpoint{address: servers.FreeAddr(t), handler: handler}
 	e.start(t)
 	t.Cleanup(func() { e.stop(t) })
 	return e
@@ -40,7 +40,7 @@ func newEndpoint(t testing.TB, handler nethttp.HandlerFunc) *endpoint {
 func (e *endpoint) url() string { return "http://" + e.address + "/hook" }
 
 func (e *endpoint) start(t testing.TB) {
-	l, err := net.Listen("tcp", e.address)
+	l, err := servers.ListenAgain(e.address)
 	if err != nil {
 		t.Error(err)
 		return

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -55,18 +54,19 @@ func newWorkspace(t testing.TB) *workspace {
 }
 
 func (w *workspace) start(t testing.TB) {
-	addr := w.addr
-	if addr == "" {
-		addr = "127.0.0.1:0"
+	w.mu.Lock()
+	if w.addr == "" {
+		w.addr = servers.FreeAddr(t)
 	}
-	l, err := net.Listen("tcp", addr)
+	w.mu.Unlock()
+	l, err := servers.ListenAgain(w.addr)
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	server := &http.Server{Handler: w, ErrorLog: log.New(io.Discard, "", 0)}
 	w.mu.Lock()
-	w.addr, w.server = l.Addr().String(), server
+	w.server = server
 	w.mu.Unlock()
 	go func() { _ = server.Serve(l) }() // ends with stop
 }

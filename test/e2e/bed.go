@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -210,20 +209,3 @@ func within(most time.Duration, ask func() string) (missing string) {
 
 // Pause waits for d, during which the system under test works on its own: the length of a trial, not a wait for an event.
 func Pause(d time.Duration) { <-time.After(d) }
-
-// FreeAddr is a loopback address that nobody listens on, of a port that outgoing connections do not take meanwhile.
-func FreeAddr(tb testing.TB) string {
-	tb.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(11000+rand.IntN(8000))))
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			tb.Fatal(err)
-		}
-		return l.Addr().String()
-	}
-	tb.Fatal("find a free port: none of 100 was free")
-	return ""
-}

@@ -61,7 +61,7 @@ type Answer struct {
 // NewEndpoint starts one.
 func NewEndpoint(tb testing.TB, ledger *Ledger) *Endpoint {
 	tb.Helper()
-	e := &Endpoint{Ledger: ledger, Addr: FreeAddr(tb), tb: tb}
+	e := &Endpoint{Ledger: ledger, Addr: servers.FreeAddr(tb), tb: tb}
 	e.Up()
 	tb.Cleanup(e.Down)
 	return e

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tailbox/tailbox/test/servers"
 )
 
 // period is a duration that the environment may set.
@@ -68,7 +70,7 @@ const outageRate = 2000 // messages a second
 
 func newTwoSinks(t *testing.T) *twoSinks {
 	t.Helper()
-	s := &twoSinks{admin: FreeAddr(t)}
+	s := &twoSinks{admin: servers.FreeAddr(t)}
 	s.good, s.bad = NewEndpoint(t, NewLedger("good")), NewEndpoint(t, NewLedger("bad"))
 	s.good.Answer(s.watch.answer)
 	s.Bed = NewBed(t, Options{

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tailbox/tailbox/test/servers"
 )
 
 const (
@@ -87,7 +89,7 @@ type outageOf struct {
 
 func newOutageOf(t *testing.T, k *outageKind, groups int, top string) *outageOf {
 	t.Helper()
-	o := &outageOf{kind: k, failing: k.open(t), lasts: period(t, "TAILBOX_E2E_OUTAGE", time.Minute), admin: FreeAddr(t)}
+	o := &outageOf{kind: k, failing: k.open(t), lasts: period(t, "TAILBOX_E2E_OUTAGE", time.Minute), admin: servers.FreeAddr(t)}
 	o.Bed = NewBed(t, Options{Topic: o.topic, Sinks: []string{"out: " + o.sink},
 		Top: []string{"retry: {attempts: 4}", "admin: {listen: " + o.admin + "}", top}})
 	o.MustCommand("init")

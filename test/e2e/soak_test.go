@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tailbox/tailbox/test/servers"
 )
 
 // soakSample is what one look at a relay shows.
@@ -20,7 +22,7 @@ type soakSample struct{ rss, goroutines, files, held float64 }
 // killed now and then: nothing is lost, and nothing grows.
 func TestSoak(t *testing.T) {
 	lasts := period(t, "TAILBOX_E2E_SOAK", 2*time.Minute)
-	admin := FreeAddr(t)
+	admin := servers.FreeAddr(t)
 	h := newHook(t, Options{Own: true, Top: []string{retryFast, "memory: 32MiB", "admin: {listen: " + admin + "}"}}, ", timeout: 4s, format: cloudevents-batch") // more than a busy machine lets an answer take, as in killServer
 	h.MustCommand("init")
 	load := &Load{Rate: 1500, Delivered: h.ledger.Count, Churn: true}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -41,6 +42,16 @@ func freePort() (int, error) {
 		return port, nil
 	}
 	return 0, errors.New("find free port: none of 500 tried between 20000 and 32000 was free")
+}
+
+// FreeAddr is a loopback address of a port that nobody listens on, and that is reserved as those of servers are.
+func FreeAddr(tb testing.TB) string {
+	tb.Helper()
+	port, err := freePort()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
 // ListenAgain listens on an address on which this process has just stopped to listen. A process that is being started at that moment has a copy of the
