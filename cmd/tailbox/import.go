@@ -23,7 +23,7 @@ func newImportDebezium() *cli.Command {
 		Long: "Each option is commented with where it came from. What has no effect on an outbox is listed at the end; what would change the\n" +
 			"messages and cannot be kept is an error. Where schemas are sent around keys, values or headers, as Debezium Server does by default, the\n" +
 			"database is asked for the table's columns. Name the file of Kafka Connect's worker too, for its brokers and converters. It reads properties, JSON,\n" +
-			"YAML, resources of Kubernetes, compose and .env files.",
+			"YAML, resources of Kubernetes, compose and .env files, and scripts that send a connector.",
 		Example: "tailbox import debezium application.properties > tailbox.yaml\ntailbox import debezium connect-distributed.properties outbox-connector.json > tailbox.yaml\n" +
 			"tailbox import debezium --report outbox-connector.json",
 		Flags: func(fs *flag.FlagSet) {

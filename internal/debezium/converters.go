@@ -6,17 +6,17 @@ import (
 )
 
 // binary writes the format of a converter that passes bytes on, and has a delegate for everything else. Without a delegate, that stops Debezium.
-func (c *conversion) binary(part, key, from string) {
+func (c *conversion) binary(part, key string, from *setting) {
 	delegate := c.take(key + ".delegate.converter.type")
 	if delegate == nil {
-		c.out.set(1, "format."+part, "binary", from)
+		c.out.set(1, "format."+part, "binary", "", from)
 		return
 	}
 	schemas := c.take(key + ".delegate.converter.type.schemas.enable")
 	c.converterOptions(key + ".delegate.converter.type")
 	switch delegate.value[strings.LastIndexByte(delegate.value, '.')+1:] {
 	case "StringConverter", "SimpleHeaderConverter", "ByteArrayConverter":
-		c.out.set(1, "format."+part, "binary", from+", "+delegate.key)
+		c.out.set(1, "format."+part, "binary", "", from, delegate)
 		return
 	case "JsonConverter":
 	default:
@@ -35,9 +35,9 @@ func (c *conversion) binary(part, key, from string) {
 	case err != nil:
 		c.problem(delegate, "writes column %s unless it is a bytea, but %v: let the import reach the database, or remove this option if it is one", columns[part], err)
 	case c.columns.blind, strings.Contains(c.columns.byName[columns[part]], `"type":"bytes"`):
-		c.out.set(1, "format."+part, "binary", from+", the column is a bytea now")
+		c.out.set(1, "format."+part, "binary", "the column is a bytea now", from)
 	default:
-		c.json(part, key+".delegate.converter.type", schemas, delegate.key)
+		c.json(part, key+".delegate.converter.type", schemas, delegate)
 	}
 }
 
@@ -58,41 +58,45 @@ func (c *conversion) placed() (columns []string) {
 	return columns
 }
 
-// modes refuses modes of times and decimals if a column is placed that they may be about.
+// modes refuses modes of times and decimals if a column is placed that they may be about, and those of bytes if one is sent.
 func (c *conversion) modes() {
 	times := "adaptive"
 	if c.kind == "mysql" || c.kind == "mariadb" {
 		times = "adaptive_time_microseconds"
 	}
+	placed := c.placed()
+	sent := append([]string{c.columnOf("table.field.event.id", c.idByDefault()), c.columnOf("table.field.event.key", "aggregateid"), c.columnOf("table.field.event.payload", "payload")}, placed...)
 	for _, mode := range []struct {
 		key, want string
 		harmless  []string
-	}{{"source.time.precision.mode", times, []string{times}}, {"source.decimal.handling.mode", "precise", []string{"precise", "string"}},
-		{"source.bigint.unsigned.handling.mode", "long", []string{"long"}}} {
+		columns   []string
+		fixed     func(column, mode string) bool
+	}{{"source.time.precision.mode", times, []string{times}, placed, c.columns.fixed}, {"source.decimal.handling.mode", "precise", []string{"precise", "string"}, placed, c.columns.fixed},
+		{"source.bigint.unsigned.handling.mode", "long", []string{"long"}, placed, c.columns.fixed}, {"source.binary.handling.mode", "bytes", []string{"bytes"}, sent, c.columns.noBytes}} {
 		s := c.settings[mode.key]
 		if s == nil || s.used || containsFold(mode.harmless, s.value) {
 			continue
 		}
-		placed := c.placed()
-		if len(placed) == 0 {
+		if len(mode.columns) == 0 {
 			continue // it is listed as without effect
 		}
 		c.take(mode.key)
 		err := c.describeTables()
-		if c.columns.untoldAgain(err) {
+		if c.columns.untoldAgain(err) || err == nil && c.columns.blind { // only a report shows it: something else is refused, or the database is asked next
+			c.out.ignored(s, "unless a column that is sent is of such a type: the database has not been asked yet")
 			continue
 		}
 		if err != nil {
-			c.problem(s, "changes how columns %s are sent if they are of such a type, but %v: let the import reach the database, or set it to %s", strings.Join(placed, ", "), err, mode.want)
+			c.problem(s, "changes how columns %s are sent if they are of such a type, but %v: let the import reach the database, or set it to %s", strings.Join(mode.columns, ", "), err, mode.want)
 			continue
 		}
-		others := slices.DeleteFunc(placed, func(column string) bool { return c.columns.fixed(column, s.value) })
+		others := slices.DeleteFunc(slices.Clone(mode.columns), func(column string) bool { return mode.fixed(column, s.value) })
 		if len(others) > 0 {
-			c.problem(s, "may change how column %s is sent, and is not built into tailbox: set it to %s once what reads the messages takes it so, or remove the option if no column that is placed is of such a type",
+			c.problem(s, "may change how column %s is sent, and is not built into tailbox: set it to %s once what reads the messages takes it so, or remove the option if that is of no such type",
 				strings.Join(others, ", "), mode.want)
 			continue
 		}
-		c.out.ignored(s.key, "it changes no column that is placed")
+		c.out.ignored(s, "it changes no column that is sent")
 	}
 }
 
@@ -136,7 +140,7 @@ func (c *conversion) converterOptions(key string) {
 			c.problem(s, "is no option of this converter that is known to change nothing: remove it, if the messages do not depend on it")
 		}
 		if why != "" {
-			c.out.ignored(s.key, why)
+			c.out.ignored(s, why)
 		}
 	}
 }

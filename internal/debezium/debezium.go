@@ -19,6 +19,8 @@ type File struct {
 // A Problem is one thing that cannot be taken over. It belongs to a line of a file, to a file, or to none where something
 // is missing.
 type Problem struct {
+	// of is the setting, nil if there is none.
+	of   *setting
 	file string
 	line int
 	// Key is Debezium's, Value is "" for secrets.
@@ -85,6 +87,7 @@ func (c *conversion) run(files []File) {
 	for _, f := range files {
 		c.read(f)
 	}
+	c.unfound(files)
 	if len(c.problems) > 0 {
 		return
 	}
@@ -162,7 +165,7 @@ func (c *conversion) problem(s *setting, format string, args ...any) {
 	if s.fault != "" && s.told {
 		return
 	}
-	p := &Problem{file: s.file, line: s.line, Key: s.key, Value: s.value, Reason: fmt.Sprintf(format, args...)}
+	p := &Problem{of: s, file: s.file, line: s.line, Key: s.key, Value: s.value, Reason: fmt.Sprintf(format, args...)}
 	if s.secret() || strings.Contains(s.value, "@") && strings.Contains(s.value, "://") { // a URL may hold a password
 		p.Value = ""
 	}
@@ -206,17 +209,22 @@ func (c *conversion) ignore(why string, keys ...string) {
 	for _, key := range keys {
 		if s := c.settings[key]; s != nil && !s.used {
 			s.used = true
-			c.out.ignored(s.key, why)
+			c.out.ignored(s, why)
 		}
 	}
 }
 
-// text is a setting's value, or a default.
-func (c *conversion) text(key, byDefault string) (value, from string) {
+// text takes a setting, or what stands for its default.
+func (c *conversion) text(key, byDefault string) *setting {
 	if s := c.take(key); s != nil {
-		return s.value, s.key
+		return s
 	}
-	return byDefault, "Debezium's default of " + c.prefixed(key)
+	return c.byDefault(key, byDefault)
+}
+
+// byDefault stands for an option that nobody sets.
+func (c *conversion) byDefault(key, value string) *setting {
+	return &setting{key: "Debezium's default of " + c.prefixed(key), value: value}
 }
 
 // keys lists the settings that are not understood yet and whose key begins with prefix, sorted.

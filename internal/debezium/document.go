@@ -8,10 +8,9 @@ import (
 
 // A document is YAML in the making: lines with comments.
 type document struct {
-	head, body, tail []string
-	// made are the keys that were written, and idle why nothing was, by Debezium's key.
-	made map[string][]string
-	idle map[string]string
+	head, body []string
+	// idle are the settings that have no effect.
+	idle []*setting
 }
 
 func (d *document) title(text string) { d.head = append(d.head, "# "+oneLine(text)) }
@@ -19,20 +18,15 @@ func (d *document) title(text string) { d.head = append(d.head, "# "+oneLine(tex
 // section begins a mapping at a depth.
 func (d *document) section(depth int, key, from string) { d.line(depth, key+":", from) }
 
-// set writes a key and its value.
-func (d *document) set(depth int, key, value, from string) {
-	d.madeOf(key, from)
-	d.line(depth, key+": "+value, from)
-}
-
-// madeOf notes which options of Debezium's a key was made of.
-func (d *document) madeOf(key string, options ...string) {
-	if d.made == nil {
-		d.made = map[string][]string{}
+// set writes a key and its value. Its comment names the settings that it comes from, and then a note. A setting may be nil.
+func (d *document) set(depth int, key, value, note string, from ...*setting) {
+	if from = slices.DeleteFunc(from, func(s *setting) bool { return s == nil }); len(from) > 0 && note != "" {
+		note = keysOf(from) + ", " + note
+	} else if len(from) > 0 {
+		note = keysOf(from)
 	}
-	for _, option := range options {
-		d.made[option] = append(d.made[option], key)
-	}
+	decides(key, from...)
+	d.line(depth, key+": "+value, note)
 }
 
 func (d *document) line(depth int, text, from string) {
@@ -53,19 +47,21 @@ func (d *document) names(text string) bool {
 	return slices.ContainsFunc(d.body, func(line string) bool { return strings.Contains(line, text) })
 }
 
-// ignored lists an option that has no effect.
-func (d *document) ignored(key, why string) {
-	if d.idle == nil {
-		d.idle = map[string]string{}
+// ignored lists a setting that has no effect.
+func (d *document) ignored(s *setting, why string) {
+	if s.idle == "" {
+		d.idle = append(d.idle, s)
 	}
-	d.idle[key] = why
-	d.tail = append(d.tail, "#   "+oneLine(key)+": "+oneLine(why))
+	s.idle = why
 }
 
 func (d *document) bytes() []byte {
 	lines := append(append([]string{}, d.head...), d.body...)
-	if len(d.tail) > 0 {
-		lines = append(append(lines, "", "# Left out, because it has no effect on what the outbox sends:"), d.tail...)
+	if len(d.idle) > 0 {
+		lines = append(lines, "", "# Left out, because it has no effect on what the outbox sends:")
+	}
+	for _, s := range d.idle {
+		lines = append(lines, "#   "+oneLine(s.key)+": "+oneLine(s.idle))
 	}
 	return []byte(strings.Join(lines, "\n") + "\n")
 }

@@ -82,7 +82,7 @@ func (c *conversion) fromVariables(keys []string) {
 			if given != nil {
 				s.file, s.line = given.file, given.line
 			}
-			c.settings[key] = s
+			c.file(key, s)
 			break
 		}
 	}
@@ -167,7 +167,7 @@ func (c *conversion) unread() {
 			continue
 		}
 		if why, ok := ignoredVariable(name); ok {
-			c.out.ignored("$"+name, why)
+			c.out.ignored(&setting{key: "$" + name}, why)
 			continue
 		}
 		c.problems = append(c.problems, &Problem{file: environment, Key: "$" + name, Reason: "stands for an option of Debezium Server that its name does not tell: " +

@@ -14,14 +14,21 @@ import (
 
 // formsRead names what can be read, for errors.
 const formsRead = "tailbox reads properties, a connector as JSON or YAML (alone, with its name, or as GET /connectors answers), KafkaConnector, KafkaConnect and ConfigMap of Kubernetes, " +
-	"DebeziumServer of its operator, compose files, .env files, and scripts that send one connector by curl"
+	"DebeziumServer of its operator, compose files, .env files, and scripts, files of HTTP clients and collections of Postman that send one connector"
+
+// ask is how to give a connector that stands in a form that is not read.
+const ask = "give the answer of GET /connectors/NAME/config, or write the options alone into a file of JSON or properties"
 
 var (
 	comment     = regexp.MustCompile(`(?s)\A\s*(?://[^\n]*(?:\n|\z)|#[^\n]*(?:\n|\z)|/\*.*?\*/)`)
 	curl        = regexp.MustCompile(`(?m)^[^={\n]*\bcurl\s`)
 	body        = regexp.MustCompile(`\{\s*"`)
+	object      = regexp.MustCompile(`\A(?:\{\s*"|\[\s*\{)`)
+	declared    = regexp.MustCompile(`(?m)^\s*(?:[^#;\s][^#\n]*)?connector\.class\W{1,10}io\.debezium\.`)
 	ksql        = regexp.MustCompile(`(?im)^\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:SOURCE|SINK)\s+CONNECTOR\b`)
-	terraform   = regexp.MustCompile(`(?m)^\s*resource\s+"[a-z_]+"\s+"[^"]+"\s*\{`)
+	terraform   = regexp.MustCompile(`(?m)^\s*resource\s+"[A-Za-z0-9_-]+"\s+"[^"]+"\s*\{`)
+	powershell  = regexp.MustCompile(`(?mi)^\s*\$\w+\s*=\s*@[{'"]|\bInvoke-(?:RestMethod|WebRequest)\b`)
+	markup      = regexp.MustCompile(`\A<`)
 	yamlKey     = regexp.MustCompile(`(?m)^(?:apiVersion|kind|services|spec|config|items|connector\.class|name):(?:\s|$)|^---(?:\s|$)`)
 	variable    = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 	interpolate = regexp.MustCompile(`\$\$|\$([A-Za-z_][A-Za-z0-9_]*)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])([^}]*))?\}`)
@@ -41,34 +48,12 @@ func (c *conversion) read(f File) {
 		bare = bytes.TrimSpace(bare[len(m):])
 	}
 	extension := strings.ToLower(filepath.Ext(l.name))
-	named := slices.Contains([]string{".yaml", ".yml", ".json", ".properties", ".env"}, extension)
-	if !named && curl.Match(bare) { // a script that sends a connector to Kafka Connect
-		found, err := scriptConnectors(bare)
-		switch {
-		case err != nil:
-			c.unreadable(l, "JSON", bare, err)
-			return
-		case len(found) == 1:
-			c.document(l, found[0])
-			return
-		case len(found) > 1:
-			c.several(l, found)
+	if !slices.Contains([]string{".yaml", ".yml", ".json", ".properties", ".env"}, extension) && !object.Match(bare) {
+		if bare = c.program(l, bare); bare == nil {
 			return
 		}
-		at, end := body.FindIndex(bare), bytes.LastIndexByte(bare, '}')
-		if at == nil || end < at[0] {
-			c.form(l, "it is a script that sends no connector: "+formsRead)
-			return
-		}
-		bare = bare[at[0] : end+1]
 	}
 	switch {
-	case ksql.Match(bare):
-		c.form(l, "it is SQL of ksqlDB: ask Kafka Connect for the connector, with GET /connectors/NAME/config, and give that")
-	case terraform.Match(bare):
-		c.form(l, "it is a resource of Terraform: ask Kafka Connect for the connector, with GET /connectors/NAME/config, and give that")
-	case bytes.HasPrefix(bare, []byte("<")):
-		c.form(l, "it is XML or HTML: "+formsRead)
 	case bytes.HasPrefix(bare, []byte("{")), bytes.HasPrefix(bare, []byte("[")):
 		t, err := readJSON(bare)
 		if err != nil {
@@ -82,13 +67,62 @@ func (c *conversion) read(f File) {
 			c.unreadable(l, "YAML", text, err)
 			return
 		}
-		if len(documents) == 1 {
-			c.document(l, documents[0])
-		} else {
-			c.several(l, documents)
-		}
+		c.connectors(l, documents)
 	default:
 		c.properties(l, text)
+	}
+}
+
+// program reads the connector that a program sends to Kafka Connect, such as a script of a shell or the file of an HTTP client. It returns what is left to
+// read; nil if nothing is.
+func (c *conversion) program(l *layer, text []byte) (left []byte) {
+	if request.Match(text) {
+		c.bodies(l, requests(text))
+		return nil
+	}
+	sends := curl.Match(text)
+	if sends || declared.Match(text) {
+		found, err := scriptConnectors(text)
+		switch {
+		case err != nil:
+			c.unreadable(l, "JSON", text, err)
+			return nil
+		case len(found) > 0:
+			c.connectors(l, found)
+			return nil
+		}
+	}
+	for _, foreign := range []struct {
+		form *regexp.Regexp
+		name string
+	}{{ksql, "SQL of ksqlDB"}, {terraform, "a resource of Terraform"}, {powershell, "a script of PowerShell"}, {markup, "XML or HTML"}} {
+		if foreign.form.Match(text) {
+			c.form(l, "it is "+foreign.name+", which tailbox does not read: "+ask)
+			return nil
+		}
+	}
+	if !sends {
+		return text
+	}
+	at, end := body.FindIndex(text), bytes.LastIndexByte(text, '}')
+	if at == nil || end < at[0] {
+		c.form(l, "it is a script that sends no connector: "+formsRead)
+		return nil
+	}
+	return text[at[0] : end+1]
+}
+
+// unfound names the files that hold a connector in a form that is not read, if no other file holds one.
+func (c *conversion) unfound(files []File) {
+	if _, set := c.variables.get(variableOf(serverPrefix + "source.connector.class")); set || len(c.problems) > 0 || slices.ContainsFunc(c.layers, func(l *layer) bool {
+		return slices.ContainsFunc(l.settings, func(s *setting) bool { return strings.HasSuffix(s.key, "connector.class") })
+	}) {
+		return
+	}
+	for _, f := range files {
+		if declared.Match(f.Data) {
+			c.form(&layer{name: filepath.Base(f.Name)}, "it holds a connector in a form that tailbox does not read: "+ask)
+		}
 	}
 }
 
@@ -100,7 +134,7 @@ func (c *conversion) form(l *layer, why string) {
 // unreadable notes that a text is not what it looks like.
 func (c *conversion) unreadable(l *layer, format string, text []byte, err error) {
 	if bytes.Contains(text, []byte("{{")) {
-		c.form(l, fmt.Sprintf("it is a template (%v): give what comes out of it, as of helm template", err))
+		c.form(l, fmt.Sprintf("it is a template (%v): give it with the values filled in, as helm template prints it", err))
 		return
 	}
 	c.problems = append(c.problems, &Problem{file: l.name, Key: format, Reason: fmt.Sprintf("cannot be read: %v: give the connector's configuration as Kafka Connect takes it", err)})
@@ -176,14 +210,49 @@ func (c *conversion) document(l *layer, t *tree) {
 			return
 		}
 		c.fields(l, "", t.get("config"))
+	case strings.Contains(t.is("info", "schema"), "postman.com"):
+		var bodies []string
+		t.walk(func(t *tree) { bodies = append(bodies, t.is("request", "body", "raw")) })
+		c.bodies(l, bodies)
 	case expanded(t):
 		var all []*tree
 		for _, f := range t.fields {
 			all = append(all, f.value.get("info"))
 		}
 		c.several(l, all)
+	case t.get("connector.class") == nil && t.has("connector.class"):
+		c.form(l, "it holds a connector deeper inside, as values of a Helm chart do: give what helm template prints, or "+ask)
 	default:
 		c.fields(l, "", t)
+	}
+}
+
+// bodies reads the connectors among the bodies of requests to Kafka Connect, which reads the first value of a body.
+func (c *conversion) bodies(l *layer, all []string) {
+	var found []*tree
+	for _, text := range all {
+		if !strings.Contains(text, `"connector.class"`) {
+			continue
+		}
+		t, err := jsonTree(numbers(strings.NewReader(text)), mostDepth)
+		if err != nil {
+			c.unreadable(l, "JSON", []byte(text), err)
+			return
+		}
+		found = append(found, t)
+	}
+	if len(found) == 0 {
+		c.form(l, "no request in it sends a connector: "+formsRead)
+	}
+	c.connectors(l, found)
+}
+
+// connectors takes the only one, or the one of several that several takes.
+func (c *conversion) connectors(l *layer, found []*tree) {
+	if len(found) == 1 {
+		c.document(l, found[0])
+	} else {
+		c.several(l, found)
 	}
 }
 
@@ -220,7 +289,7 @@ func (c *conversion) several(l *layer, all []*tree) {
 	switch {
 	case len(routers) == 1:
 		for _, name := range others {
-			c.out.ignored("connector "+name, "it has no outbox event router")
+			c.out.ignored(&setting{key: "connector " + name}, "it has no outbox event router")
 		}
 		c.document(l, routers[0])
 	case len(routers) > 1 || len(names) > 0:
@@ -237,11 +306,9 @@ func connectorName(t *tree) string {
 }
 
 // routes reports whether an outbox event router stands somewhere in a connector.
-func routes(t *tree) bool {
-	if t.kind == scalar {
-		return strings.HasSuffix(t.text, "EventRouter")
-	}
-	return slices.ContainsFunc(t.items, routes) || slices.ContainsFunc(t.fields, func(f field) bool { return routes(f.value) })
+func routes(t *tree) (found bool) {
+	t.walk(func(t *tree) { found = found || t.kind == scalar && strings.HasSuffix(t.text, "EventRouter") })
+	return found
 }
 
 // parts reads options that stand somewhere in a document: each is an option and the path to its value.
@@ -320,8 +387,14 @@ func (c *conversion) operator(l *layer, spec *tree) {
 	if len(names) > 0 {
 		c.option(l, serverPrefix+"transforms", &tree{text: strings.Join(names, ",")})
 	}
+	names = nil
 	if predicates := spec.get("predicates"); predicates != nil {
-		c.option(l, serverPrefix+"predicates", &tree{text: "of the resource"})
+		for _, f := range predicates.fields {
+			names = append(names, f.key)
+			one("predicates."+f.key+".type", "predicates", f.key, "type")
+			prefixed(serverPrefix+"predicates."+f.key+".", f.value.get("config"))
+		}
+		c.option(l, serverPrefix+"predicates", &tree{text: strings.Join(names, ",")})
 	}
 	prefixed("quarkus.", spec.get("quarkus", "config"))
 	c.unreadPart(l, "spec.runtime.environment", spec.get("runtime", "environment"), "give the variables in a .env file beside this one")

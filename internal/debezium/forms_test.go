@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -43,6 +42,16 @@ func yamlOf(t *testing.T, depth int, without ...string) string {
 // specOnly leaves out of options what stands beside them in a KafkaConnector.
 func specOnly(options string) string {
 	return regexp.MustCompile(`"(connector\.class|tasks\.max)":[^,]*,`).ReplaceAllString(options, "")
+}
+
+// encoded is a text as JSON.
+func encoded(t *testing.T, text string) string {
+	t.Helper()
+	data, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 // TestImportForms: a connector and its worker say the same in whatever form they are written down.
@@ -85,7 +94,14 @@ func TestImportForms(t *testing.T) {
 		"a ConfigMap":               {worker, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  outbox.json: |\n    " + indent(connector, 4) + "\n"},
 		"a worker in a compose file": {"services:\n  db: {image: postgres, environment: {POSTGRES_PASSWORD: x}}\n  connect:\n    image: quay.io/debezium/connect\n    environment:\n      - BOOTSTRAP_SERVERS=kafka-1:9092\n" +
 			"      - KEY_CONVERTER=org.apache.kafka.connect.storage.StringConverter\n      - CONNECT_PRODUCER_COMPRESSION_TYPE=zstd\n      - GROUP_ID=connect\n", connector},
-		"a worker's .env": {"CONNECT_BOOTSTRAP_SERVERS=kafka-1:9092\nCONNECT_KEY_CONVERTER=\"org.apache.kafka.connect.storage.StringConverter\"\nexport CONNECT_PRODUCER_COMPRESSION_TYPE=zstd\n", connector},
+		"a file of an HTTP client": {worker, "GET http://localhost:8083/connectors/\n\n### the outbox\n# @no-log\nPOST http://localhost:8083/connectors/ HTTP/1.1\nContent-Type: application/json\n\n" + connector + "\n\n# sent\n###\nDELETE {{host}}/connectors/x\n"},
+		"such a file of Windows":   {worker, strings.ReplaceAll("POST {{host}}/connectors\n\n"+connector, "\n", "\r\n")},
+		"one request of several":   {worker, "PUT /connectors/files/config\n\n" + other + "\nPOST /connectors\nAccept: */*\n\n" + connector},
+		"a collection of Postman": {worker, `{"info": {"schema": "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"}, "item": [{"name": "folder", "item": [{"request": {"method": "GET"}}, {"request": {"body": {"mode": "raw", "raw": ` +
+			encoded(t, connector) + `}}, "response": [{"originalRequest": {"body": {"raw": ` + encoded(t, connector) + `}}}]}]}]}`},
+		"a function's argument":  {worker, "register() {\n  http PUT \"$1/connectors/$2/config\" <<<\"$3\"\n}\nregister http://connect:8083 outbox '" + connector + "'\n"},
+		"another command's text": {worker, "playground connector create --name outbox << 'EOF'\n" + connector + "\nEOF\n"},
+		"a worker's .env":        {"CONNECT_BOOTSTRAP_SERVERS=kafka-1:9092\nCONNECT_KEY_CONVERTER=\"org.apache.kafka.connect.storage.StringConverter\"\nexport CONNECT_PRODUCER_COMPRESSION_TYPE=zstd\n", connector},
 	} {
 		var all []debezium.File
 		for i, data := range c {
@@ -187,22 +203,36 @@ func values(yaml string) string {
 func TestImportStrangeForms(t *testing.T) {
 	t.Parallel()
 	connector := text(t, "connector.json")
+	class := func(sign string) string {
+		return `"connector.class" ` + sign + ` "io.debezium.connector.postgresql.PostgresConnector"`
+	}
 	for name, c := range map[string]struct{ data, want string }{
-		"ksqlDB":         {"-- the outbox\nCREATE SOURCE CONNECTOR outbox WITH ('connector.class' = 'x');", "ksqlDB"},
-		"Terraform":      {`resource "confluent_connector" "outbox" {` + "\n}\n", "Terraform"},
-		"HTML":           {"<html></html>", "HTML"},
-		"two documents":  {"kind: KafkaConnector\nspec: {config: {transforms.o.type: io.debezium.transforms.outbox.EventRouter}}\n---\nkind: KafkaConnector\nmetadata: {name: second}\nspec: {config: {transforms.o.type: io.debezium.transforms.outbox.EventRouter}}\n", "2 connectors"},
-		"two servers":    {"services:\n  a: {environment: {DEBEZIUM_SINK_TYPE: kafka}}\n  b: {environment: {DEBEZIUM_SINK_TYPE: http}}\n", "a second Debezium Server"},
-		"an env_file":    {"services:\n  a:\n    env_file: x\n    environment: {DEBEZIUM_SINK_TYPE: kafka}\n", "env_file"},
-		"envFrom":        {"kind: Pod\nspec: {containers: [{env: [{name: DEBEZIUM_SINK_TYPE, value: kafka}], envFrom: [{secretRef: {name: s}}]}]}\n", "envFrom"},
-		"an alternative": {"services: {a: {environment: {DEBEZIUM_SINK_TYPE: \"${X:+kafka}\"}}}\n", ":+"},
-		"deep JSON":      {strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), "too large"},
-		"two outboxes":   {"[" + connector + "," + strings.Replace(connector, "outbox-connector", "second", 1) + "]", "second"},
-		"broken JSON":    {`{"name": `, "cannot be read"},
-		"more JSON":      {connector + connector, "after top-level value"},
-		"a text":         {"--- just a text\n", "no options"},
-		"nested options": {`{"name": "x", "config": {"a": {"b": 1}}}`, "must be a text"},
-		"a bomb":         {"a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nconfig: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n", "too large"},
+		"ksqlDB":                  {"-- the outbox\nCREATE SOURCE CONNECTOR outbox WITH ('connector.class' = 'x');", "ksqlDB"},
+		"Terraform":               {`resource "confluent_connector" "outbox" {` + "\n}\n", "Terraform"},
+		"another of Terraform":    {`resource "kafka-connect_connector" "outbox" {` + "\n  config = {\n    " + class("=") + "\n  }\n}\n", "a resource of Terraform"},
+		"variables of Terraform":  {"outbox = {\n  " + class("=") + "\n}\n", "a form that tailbox does not read: give the answer of GET"},
+		"PowerShell":              {"$outbox = @{\n  " + class("=") + "\n} | ConvertTo-Json\nInvoke-RestMethod -Uri $url -Body $outbox\n", "a script of PowerShell"},
+		"comments":                {"# " + class("=") + "\n; " + class("=") + "\n", "connector.class: is missing"},
+		"a program":               {"config = {" + class(":") + "}\nrequests.post(url, json=config)\n", "a form that tailbox does not read"},
+		"values of Helm":          {"---\ncdc:\n  connectors:\n    - name: outbox\n      config:\n        " + class(":") + "\n", "as values of a Helm chart do"},
+		"a Job":                   {"apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:\n      containers:\n        - command: [sh, -c, 'post {" + class(":") + "}']\n", "a form that tailbox does not read"},
+		"two requests":            {"POST /connectors\n\n" + connector + "\n###\nPOST /connectors\n\n" + connector, "it holds 2 connectors"},
+		"a request of a file":     {"POST /connectors\n\n< ./outbox.json\n", "no request in it sends a connector"},
+		"a broken request":        {"POST /connectors\n\n" + strings.Replace(connector, ",", "", 1), "JSON: cannot be read"},
+		"a template of a request": {"POST /connectors\n\n" + strings.Replace(connector, `"5432"`, "{{port}}", 1), "it is a template"},
+		"HTML":                    {"<html></html>", "HTML"},
+		"two documents":           {"kind: KafkaConnector\nspec: {config: {transforms.o.type: io.debezium.transforms.outbox.EventRouter}}\n---\nkind: KafkaConnector\nmetadata: {name: second}\nspec: {config: {transforms.o.type: io.debezium.transforms.outbox.EventRouter}}\n", "2 connectors"},
+		"two servers":             {"services:\n  a: {environment: {DEBEZIUM_SINK_TYPE: kafka}}\n  b: {environment: {DEBEZIUM_SINK_TYPE: http}}\n", "a second Debezium Server"},
+		"an env_file":             {"services:\n  a:\n    env_file: x\n    environment: {DEBEZIUM_SINK_TYPE: kafka}\n", "env_file"},
+		"envFrom":                 {"kind: Pod\nspec: {containers: [{env: [{name: DEBEZIUM_SINK_TYPE, value: kafka}], envFrom: [{secretRef: {name: s}}]}]}\n", "envFrom"},
+		"an alternative":          {"services: {a: {environment: {DEBEZIUM_SINK_TYPE: \"${X:+kafka}\"}}}\n", ":+"},
+		"deep JSON":               {strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), "too large"},
+		"two outboxes":            {"[" + connector + "," + strings.Replace(connector, "outbox-connector", "second", 1) + "]", "second"},
+		"broken JSON":             {`{"name": `, "cannot be read"},
+		"more JSON":               {connector + connector, "after top-level value"},
+		"a text":                  {"--- just a text\n", "no options"},
+		"nested options":          {`{"name": "x", "config": {"a": {"b": 1}}}`, "must be a text"},
+		"a bomb":                  {"a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nconfig: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n", "too large"},
 	} {
 		_, err := debezium.Import([]debezium.File{{Name: "file", Data: []byte(c.data)}}, environment(), nil, bytea)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -249,51 +279,6 @@ func TestImportVariablesOfFiles(t *testing.T) {
 	}
 }
 
-// TestReport: each option of the files is told once, with what becomes of it and without its value.
-func TestReport(t *testing.T) {
-	t.Parallel()
-	all := served(t, "debezium.source.slot.drop.on.stop=true", "debezium.transforms.outbox.table.field.payload.id=x")
-	fates := map[string]debezium.Option{}
-	for _, o := range debezium.Report(all, environment("PGPASSWORD", "hunter2", "KAFKA_PASSWORD", "hunter3"), nil, bytea) {
-		if _, twice := fates[o.Key]; twice {
-			t.Errorf("%s is told twice", o.Key)
-		}
-		if o.How == "" || strings.Contains(o.How, "hunter") {
-			t.Errorf("%+v", o)
-		}
-		fates[o.Key] = o
-	}
-	for line := range strings.Lines(string(all[0].Data)) {
-		if key, _, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, " ") && fates[key].Fate == "" {
-			t.Errorf("%s is not told", key)
-		}
-	}
-	for key, want := range map[string]debezium.Fate{"debezium.source.slot.drop.on.stop": debezium.Refused, "debezium.transforms.outbox.table.field.payload.id": debezium.NoEffect,
-		"debezium.source.snapshot.mode": debezium.NoEffect, "debezium.sink.kafka.producer.compression.type": debezium.Kept, "debezium.source.database.hostname": debezium.Kept} {
-		if fates[key].Fate != want {
-			t.Errorf("%s: %+v, want %s", key, fates[key], want)
-		}
-	}
-}
-
-// TestReportOfWorker: options that a worker and a connector have in common are told for both.
-func TestReportOfWorker(t *testing.T) {
-	t.Parallel()
-	worker := debezium.File{Name: "worker.properties", Data: []byte("bootstrap.servers=k:9092\nkey.converter=io.acme.Avro\nkey.converter.x=1\nname=worker\n")}
-	connector := debezium.File{Name: "connector.json", Data: []byte(strings.Replace(text(t, "connector.json"), `"tasks.max"`,
-		`"key.converter": "org.apache.kafka.connect.storage.StringConverter", "tasks.max"`, 1))}
-	var got []string
-	for _, o := range debezium.Report([]debezium.File{worker, connector}, environment(), nil, bytea) {
-		if o.Key == "key.converter" || o.Key == "name" || o.Key == "key.converter.x" {
-			got = append(got, o.Key+" "+string(o.Fate))
-		}
-	}
-	want := []string{"key.converter no effect", "key.converter.x no effect", "name no effect", "name kept", "key.converter kept"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
 // TestScriptRefused: what a script sends is not guessed.
 func TestScriptRefused(t *testing.T) {
 	t.Parallel()
@@ -302,6 +287,8 @@ func TestScriptRefused(t *testing.T) {
 		"an unescaped placeholder": {"curl -d @- $HOST <<JSON\n" + strings.ReplaceAll(connector, `"transforms":`, `"x": "${routedByValue}", "transforms":`) + "\nJSON\n", "the shell replaces ${routedByValue}"},
 		"two connectors":           {"curl -d '" + connector + "' $HOST\ncurl -d '" + connector + "' $HOST\n", "it holds 2 connectors"},
 		"a loop":                   {"for name in a b; do\n  curl -d \"" + strings.NewReplacer(`"`, `\"`, `$`, `\$`, "outbox-connector", "$name").Replace(connector) + "\" $HOST\ndone\n", "${env:name} cannot stand in tailbox.yaml"},
+		"an argument":              {"f() {\n  curl -d \"" + strings.NewReplacer(`"`, `\"`, `$`, `\$`, "order-db", "$1").Replace(connector) + "\" $HOST\n}\nf a\n", "${env:$1} cannot stand in tailbox.yaml"},
+		"a placeholder":            {"curl -d '" + strings.Replace(connector, "order-db", "{{host}}", 1) + "' $HOST\n", `database.hostname "{{host}}": {{host}} is filled in before Debezium sees it: write the value`},
 		"a missing comma":          {"curl -d '" + strings.Replace(connector, ",", "", 1) + "' $HOST\n", "cannot be read"},
 		"a template":               {"{{- define \"x\" }}\n" + connector, "it is a template"},
 	} {
@@ -312,46 +299,16 @@ func TestScriptRefused(t *testing.T) {
 	}
 }
 
-// TestReportOfWorkerVariables: a variable that names an option of a converter is told. Debezium's image takes such options only from variables with CONNECT_ in front.
-func TestReportOfWorkerVariables(t *testing.T) {
+// TestImportFormsBeside: what is not read does not matter if another file holds the connector.
+func TestImportFormsBeside(t *testing.T) {
 	t.Parallel()
-	for name, form := range map[string][3]string{
-		"a Deployment":          {"kind: Deployment\nspec:\n  template:\n    spec:\n      containers:\n        - image: acme/worker\n          env:\n", "            - name: %s\n              value: %q\n", ""},
-		"a StatefulSet":         {"kind: StatefulSet\nspec:\n  template:\n    spec:\n      containers:\n        - env:\n", "            - {name: %s, value: %q}\n", ""},
-		"a compose file":        {"services:\n  worker:\n    environment:\n", "      %s: %q\n", ""},
-		"a compose file's list": {"services:\n  worker:\n    environment:\n", "      - %s=%s\n", ""},
-	} {
-		for _, c := range []struct {
-			variables []string // pairs
-			fates     map[string]debezium.Fate
-		}{
-			{[]string{"CONFIG_STORAGE_TOPIC", "c", "KEY_CONVERTER", "org.apache.kafka.connect.json.JsonConverter", "CONNECT_KEY_CONVERTER_SCHEMAS_ENABLE", "false", "KEY_CONVERTER_SCHEMAS_ENABLE", "true",
-				"VALUE_CONVERTER_SCHEMA_REGISTRY_URL", "http://registry", "HEADER_CONVERTER", "x", "HEADER_CONVERTER_ENCODING", "x"},
-				map[string]debezium.Fate{"key.converter": debezium.Kept, "key.converter.schemas.enable": debezium.Kept, "$KEY_CONVERTER_SCHEMAS_ENABLE": debezium.NoEffect,
-					"$VALUE_CONVERTER_SCHEMA_REGISTRY_URL": debezium.NoEffect, "$HEADER_CONVERTER": debezium.NoEffect, "$HEADER_CONVERTER_ENCODING": debezium.NoEffect}},
-			{[]string{"BOOTSTRAP_SERVERS", "k:9092", "KEY_CONVERTER_SCHEMAS_ENABLE", "false"}, map[string]debezium.Fate{"bootstrap.servers": debezium.Kept, "$KEY_CONVERTER_SCHEMAS_ENABLE": debezium.NoEffect, "key.converter": debezium.Refused}},
-			{[]string{"BOOTSTRAP_SERVERS", "k:9092", "KEY_CONVERTER", "org.apache.kafka.connect.storage.StringConverter", "APICURIO_REGISTRY", "http://registry"},
-				map[string]debezium.Fate{"bootstrap.servers": debezium.Kept, "key.converter": debezium.Refused}},
-			{[]string{"CONNECT_KEY_CONVERTER", "org.apache.kafka.connect.storage.StringConverter", "CONNECT_KEY_CONVERTER_SCHEMAS_ENABLE", "false", "CONNECT_KEY_CONVERTER_SCHEMA_REGISTRY_URL", "http://registry",
-				"CONNECT_KEY_CONVERTER_ENCODING", "UTF-16"},
-				map[string]debezium.Fate{"key.converter": debezium.Kept, "key.converter.schemas.enable": debezium.NoEffect, "key.converter.schema.registry.url": debezium.NoEffect, "key.converter.encoding": debezium.Refused}},
-		} {
-			data := form[0]
-			for pair := range slices.Chunk(c.variables, 2) {
-				data += fmt.Sprintf(form[1], pair[0], pair[1])
-			}
-			fates := map[string]debezium.Option{}
-			for _, o := range debezium.Report([]debezium.File{{Name: "worker.yaml", Data: []byte(data)}, {Name: "c.json", Data: []byte(text(t, "connector.json"))}}, environment(), nil, bytea) {
-				fates[o.Key] = o
-			}
-			for key, want := range c.fates {
-				if fates[key].Fate != want {
-					t.Errorf("%s: %s is %+v, want %s", name, key, fates[key], want)
-				}
-				if strings.HasPrefix(key, "$") && !strings.Contains(fates[key].How, "CONNECT_"+key[1:]) {
-					t.Errorf("%s: %s: %q does not name the variable that counts", name, key, fates[key].How)
-				}
-			}
-		}
+	const compose = "services:\n  connect:\n    image: quay.io/debezium/connect\n    environment: {BOOTSTRAP_SERVERS: 'k:9092', KEY_CONVERTER: org.apache.kafka.connect.storage.StringConverter}\n" +
+		"  setup:\n    command: [post, '{\"connector.class\": \"io.debezium.connector.postgresql.PostgresConnector\"}']\n"
+	if yaml := imported(t, environment(), "compose.yaml", compose, "connector.json", text(t, "connector.json")); !has(yaml, `brokers: ["k:9092"]`) {
+		t.Error(yaml)
+	}
+	_, err := debezium.Import([]debezium.File{{Name: "compose.yaml", Data: []byte(compose)}}, environment(), nil, bytea)
+	if err == nil || !strings.Contains(err.Error(), "compose.yaml: form: it holds a connector in a form that tailbox does not read") {
+		t.Errorf("%v", err)
 	}
 }

@@ -1,7 +1,9 @@
 package debezium
 
 import (
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -21,12 +23,24 @@ const (
 	otherPrefix = "other."
 	// profilePrefix begins the keys of options of a profile of Quarkus that is not in force.
 	profilePrefix = "profile."
-	// unusedPrefix begins options of converters that do not count.
-	unusedPrefix = "unused."
 )
 
-// notMixed is why an option of a converter has no effect.
-const notMixed = "it is of a converter that does not count here: Kafka Connect does not mix the worker's with the connector's"
+// file files a setting under a key. What another place set counts no more.
+func (c *conversion) file(key string, s *setting) {
+	if before := c.settings[key]; before != nil {
+		before.override(s)
+	}
+	c.settings[key] = s
+}
+
+// override notes that another setting counts.
+func (s *setting) override(by *setting) {
+	place := by.file
+	if by.line > 0 {
+		place += ":" + strconv.Itoa(by.line)
+	}
+	s.idle = "it is set again in " + place + ", and that counts"
+}
 
 // merge makes one configuration of the files. Which of several counts is not the same in Debezium Server and in Kafka Connect.
 func (c *conversion) merge() {
@@ -70,7 +84,7 @@ func (c *conversion) mergeServer() {
 		for _, s := range l.settings {
 			name, profiles := inProfile(s.key)
 			if profiles != nil && !slices.Contains(profiles, "prod") {
-				c.settings[profilePrefix+s.key] = s
+				c.file(profilePrefix+s.key, s)
 				continue
 			}
 			key, ours := strings.CutPrefix(name, serverPrefix)
@@ -78,9 +92,10 @@ func (c *conversion) mergeServer() {
 				key = otherPrefix + name
 			}
 			if profiles == nil && inForce[key] {
+				s.override(c.settings[key])
 				continue
 			}
-			c.settings[key] = s
+			c.file(key, s)
 			inForce[key] = profiles != nil
 		}
 	}
@@ -116,11 +131,11 @@ func (c *conversion) mergeConnect() {
 			c.dropConverters(l)
 		}
 		for _, s := range l.settings {
-			key := connectKey(s.key)
 			if part := converterOf(s.key); connector && part != "" && !l.has(part) {
-				key = unusedPrefix + key
+				c.out.ignored(s, "the connector does not name this converter, so that all its options come from the worker")
+				continue
 			}
-			c.settings[key] = s
+			c.file(connectKey(s.key), s)
 		}
 	}
 }
@@ -128,10 +143,10 @@ func (c *conversion) mergeConnect() {
 // dropConverters takes the options of the worker's converters away that a connector has converters of its own for: Kafka Connect makes
 // a converter of the options of one of the two, and mixes nothing.
 func (c *conversion) dropConverters(connector *layer) {
-	for key, s := range c.settings {
+	for _, key := range slices.Sorted(maps.Keys(c.settings)) {
 		if part := converterOf(key); part != "" && connector.has(part) {
+			c.out.ignored(c.settings[key], "the connector names this converter, so that all its options come from there")
 			delete(c.settings, key)
-			c.settings[unusedPrefix+key] = s
 		}
 	}
 }

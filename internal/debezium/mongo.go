@@ -27,12 +27,11 @@ func (c *conversion) mongoURL() {
 	user, keys := c.userOf("source.mongodb.")
 	var query []string
 	if user != "" {
-		database, _ := c.text("source.mongodb.authsource", "admin")
-		query = append(query, "authSource="+urlPart(database))
+		query = append(query, "authSource="+urlPart(c.text("source.mongodb.authsource", "admin").value))
 	}
 	c.ignore("no user is named", "source.mongodb.authsource")
 	if s := c.take("source.mongodb.ssl.enabled"); s != nil && strings.EqualFold(s.value, "true") {
-		query, keys = append(query, "tls=true"), append(keys, s.key)
+		query, keys = append(query, "tls=true"), append(keys, s)
 	}
 	if s := c.take("source.mongodb.ssl.invalid.hostname.allowed"); s != nil && strings.EqualFold(s.value, "true") {
 		c.problem(s, "is not built into tailbox: use certificates with the servers' names; or remove it and add tlsInsecure=true to source.url by hand, which trusts every certificate")
@@ -58,9 +57,9 @@ func (c *conversion) mongoURL() {
 			uri += "?" + strings.Join(query, "&")
 		}
 	}
-	keys = append([]string{from.key}, keys...)
-	c.out.note(1, strings.Join(keys, ", "))
-	c.out.madeOf("url", keys...)
+	keys = append([]*setting{from}, keys...)
+	c.out.note(1, keysOf(keys))
+	decides("url", keys...)
 	c.address = quoted(uri)
 	c.out.set(1, "url", c.address, "")
 	if database := c.firstDatabase(); database != "" {

@@ -12,35 +12,35 @@ func (c *conversion) mysqlURL() {
 		c.missing("source.database.hostname", "is missing: without it Debezium cannot connect; if the environment sets it, name the variable as in ${DATABASE_HOST}")
 		return
 	}
-	keys, address := []string{host.key}, host.value
+	keys, address := []*setting{host}, host.value
 	if strings.Contains(address, ":") && !strings.HasPrefix(address, "[") && !strings.Contains(address, "${") { // IPv6
 		address = "[" + address + "]"
 	}
 	if s := c.take("source.database.port"); s != nil {
-		address, keys = address+":"+s.value, append(keys, s.key)
+		address, keys = address+":"+s.value, append(keys, s)
 	}
 	user, userKeys := c.userOf("source.database.")
 	if user == "" {
 		c.missing("source.database.user", "is missing: without it Debezium cannot connect; if the environment sets it, name the variable as in ${DATABASE_USER}")
 	}
 	keys = append(keys, userKeys...)
-	c.out.note(1, strings.Join(keys, ", "))
-	c.out.madeOf("url", keys...)
+	c.out.note(1, keysOf(keys))
+	decides("url", keys...)
 	c.address = quoted("mysql://" + user + address + "/" + urlPart(c.firstDatabase()) + c.mysqlTLS())
 	c.out.set(1, "url", c.address, "")
 }
 
-// userOf is user:password@ of two options, and their keys.
-func (c *conversion) userOf(prefix string) (text string, keys []string) {
+// userOf is user:password@ of two options, and those.
+func (c *conversion) userOf(prefix string) (text string, from []*setting) {
 	user := c.take(prefix + "user")
 	if user == nil {
 		return "", nil
 	}
-	text, keys = urlPart(user.value), []string{user.key}
+	text, from = urlPart(user.value), []*setting{user}
 	if s := c.take(prefix + "password"); s != nil {
-		text, keys = text+":"+urlPart(s.value), append(keys, s.key)
+		text, from = text+":"+urlPart(s.value), append(from, s)
 	}
-	return text + "@", keys
+	return text + "@", from
 }
 
 // urlPart escapes a text for a URL. Variables stay: what they hold is escaped when tailbox.yaml is read.
@@ -106,6 +106,6 @@ func (c *conversion) mysqlTLS() string {
 		c.problem(mode, "must be disabled, preferred, required, verify_ca or verify_identity, or of MariaDB disable, trust, verify-ca or verify-full")
 	}
 	c.out.note(1, "tls="+query+": "+mode.key)
-	c.out.madeOf("url", mode.key)
+	decides("url", mode)
 	return "?tls=" + query
 }

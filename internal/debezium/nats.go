@@ -10,19 +10,19 @@ func (c *conversion) nats() {
 	const prefix = "sink.nats-jetstream."
 	c.out.section(0, "sinks", "")
 	c.out.section(1, "nats", "")
-	c.out.set(2, "kind", "nats", "debezium.sink.type")
+	c.out.set(2, "kind", "nats", "", c.settings["sink.type"])
 	servers := c.take(prefix + "url")
 	if servers != nil {
-		c.out.set(2, "servers", list(commas(servers.value)), servers.key)
+		c.out.set(2, "servers", list(commas(servers.value)), "", servers)
 	} else {
 		c.missing(prefix+"url", "is missing: name the servers")
 	}
 	user, password := c.take(prefix+"auth.user"), c.take(prefix+"auth.password")
 	if user != nil && user.value != "" {
-		c.out.set(2, "username", quoted(user.value), user.key)
+		c.out.set(2, "username", quoted(user.value), "", user)
 	}
 	if password != nil && password.value != "" {
-		c.out.set(2, "password", quoted(password.value), password.key)
+		c.out.set(2, "password", quoted(password.value), "", password)
 		if servers != nil {
 			c.allowPlaintext(slices.DeleteFunc(commas(servers.value), func(s string) bool { return strings.HasPrefix(s, "tls://") })...)
 		}
@@ -38,9 +38,9 @@ func (c *conversion) nats() {
 		}
 	}
 	if s := c.take(prefix + "create-stream"); s != nil && strings.EqualFold(s.value, "true") {
-		c.out.ignored(s.key, "tailbox makes no streams: the one that Debezium made is used as it is; tailbox check says when a subject has none")
+		c.out.ignored(s, "tailbox makes no streams: the one that Debezium made is used as it is; tailbox check says when a subject has none")
 	} else if s != nil {
-		c.out.ignored(s.key, "tailbox makes no streams either")
+		c.out.ignored(s, "tailbox makes no streams either")
 	}
 	for _, name := range []string{"stream-name", "subjects", "storage"} {
 		c.ignore("it only says how to make a stream", prefix+name)

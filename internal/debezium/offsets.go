@@ -101,15 +101,8 @@ func (c *conversion) leftOff() {
 	if len(c.offsetFiles) == 0 {
 		return
 	}
-	prefix := c.settings["source.topic.prefix"]
-	if prefix == nil {
-		prefix = c.settings["source.database.server.name"]
-	}
-	if prefix == nil {
-		prefix = c.settings["source.mongodb.name"]
-	}
 	found := c.offsets
-	if prefix != nil {
+	if prefix := c.topicPrefix(); prefix != nil {
 		found = slices.DeleteFunc(slices.Clone(found), func(o offset) bool { return o.key != "" && !strings.Contains(o.key, `:"`+prefix.value+`"`) })
 	}
 	refuse := func(reason string, args ...any) {

@@ -168,4 +168,8 @@ func TestImportTransformations(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, yaml)
 		}
 	}
+	_, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(mongoServer + "debezium.format.value=simplestring\n")}}, environment("MONGO_SUFFIX", ""), nil, nil)
+	if want := "or remove collection.expand.json.payload if all payloads are texts"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a document as text: %v, want %q", err, want)
+	}
 }

@@ -40,7 +40,7 @@ func (c *conversion) ofCompose(s *setting, ref string) string {
 	case ref == "$$":
 		return "$"
 	case strings.HasSuffix(m[3], "+"):
-		c.problems = append(c.problems, &Problem{file: s.file, line: s.line, Key: s.key, Reason: ref + " is not read: write the value"})
+		c.problems = append(c.problems, &Problem{of: s, file: s.file, line: s.line, Key: s.key, Reason: ref + " is not read: write the value"})
 		return ref
 	case strings.HasSuffix(m[3], "-"):
 		return "${" + name + ":" + m[4] + "}"
@@ -146,7 +146,7 @@ func (c *conversion) environWorker(l *layer, given []*setting) {
 		}
 		if !ours && !slices.Contains([]string{"BOOTSTRAP_SERVERS", "KEY_CONVERTER", "VALUE_CONVERTER", "GROUP_ID", "CONFIG_STORAGE_TOPIC", "OFFSET_STORAGE_TOPIC", "STATUS_STORAGE_TOPIC"}, option) {
 			if ofConverter(workerOption(option)) {
-				c.out.ignored("$"+s.key, "Debezium's image takes this option only from CONNECT_"+s.key+": if yours takes it from this variable, rename it in the file that is imported")
+				c.out.ignored(&setting{key: "$" + s.key}, "Debezium's image takes this option only from CONNECT_"+s.key+": if yours takes it from this variable, rename it in the file that is imported")
 			}
 			continue // what it is for, a connector cannot refer to
 		}

@@ -49,7 +49,7 @@ func (p *producer) refuse(reason string, harmless []string, names ...string) {
 			continue
 		}
 		if s.value == "" || containsFold(harmless, s.value) {
-			p.out.ignored(s.key, "it is at its default")
+			p.out.ignored(s, "it is at its default")
 			continue
 		}
 		p.problem(s, "%s", reason)
@@ -76,17 +76,17 @@ func (c *conversion) kafka() {
 		s = worker
 	}
 	if s != nil {
-		c.out.set(2, "brokers", list(commas(s.value)), s.key)
+		c.out.set(2, "brokers", list(commas(s.value)), "", s)
 	} else if c.server {
 		c.missing("sink.kafka.producer.bootstrap.servers", "is missing: name the brokers")
 	} else {
 		c.out.set(2, "brokers", `["${KAFKA_BROKERS}"]`, "the worker's bootstrap.servers; name its properties file too, or set the variable")
 	}
 	if s := p.get("client.id"); s != nil {
-		c.out.set(2, "client_id", quoted(s.value), s.key)
+		c.out.set(2, "client_id", quoted(s.value), "", s)
 	}
 	if s := p.get("compression.type"); s != nil {
-		c.out.set(2, "compression", quoted(s.value), s.key)
+		c.out.set(2, "compression", quoted(s.value), "", s)
 	}
 	p.serializers()
 	p.security()
@@ -115,7 +115,7 @@ func (p *producer) serializers() {
 		switch {
 		case s == nil:
 		case strings.HasSuffix(s.value, ".StringSerializer"), strings.HasSuffix(s.value, ".ByteArraySerializer"), strings.HasSuffix(s.value, ".ByteBufferSerializer"):
-			p.out.ignored(s.key, "the bytes that the format makes are sent as they are")
+			p.out.ignored(s, "the bytes that the format makes are sent as they are")
 		default:
 			p.problem(s, "this serializer is not built into tailbox: use org.apache.kafka.common.serialization.StringSerializer")
 		}

@@ -67,12 +67,18 @@ func (c *conversion) resolveAll() {
 	}
 }
 
+// template is a placeholder of Helm, Postman or an HTTP client.
+var template = regexp.MustCompile(`\{\{[^{}]*\}\}`)
+
 // reference is a variable as tailbox.yaml has it.
 var reference = regexp.MustCompile(`\$\{[A-Z0-9_]+(:-[^}]*)?\}`)
 
 // resolve returns what a value is with its references resolved, or why that cannot be done. Variables of the environment stay
 // references to them, or are taken as they are now.
 func (c *conversion) resolve(key, raw string, now bool) (value, fault string) {
+	if found := template.FindString(raw); found != "" {
+		return raw, found + " is filled in before Debezium sees it: write the value"
+	}
 	r := resolver{c: c, key: key, now: now}
 	if c.server {
 		value = r.expressions(raw)
@@ -170,7 +176,7 @@ func (r *resolver) providers(s string) string {
 				"and write ${env:NAME} in place of %s in the file that is imported", provider, ref)
 		}
 		if !envName.MatchString(name) {
-			return r.wrong(ref, "%s cannot stand in tailbox.yaml, whose variables have names of capitals, digits and underscores: give the variable such a name", ref)
+			return r.wrong(ref, "%s cannot stand in tailbox.yaml, whose variables have names of capitals, digits and underscores: give the variable such a name, or write its value", ref)
 		}
 		if !r.now {
 			return "${" + name + "}"

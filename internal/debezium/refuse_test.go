@@ -152,10 +152,10 @@ func TestImportAsksLast(t *testing.T) {
 // TestImportUnreadVariables: a variable from which Debezium Server takes an option is taken too, or named.
 func TestImportUnreadVariables(t *testing.T) {
 	t.Parallel()
-	names := []string{"DEBEZIUM_SOURCE_BINARY_HANDLING_MODE", "DEBEZIUM_SOURCE_COLUMN_EXCLUDE_LIST", "DEBEZIUM_SOURCE_SLOT_NAME", "DEBEZIUM_VERSION", "DEBEZIUM_SINK_PORT_8080_TCP_ADDR",
+	names := []string{"DEBEZIUM_SOURCE_POST_PROCESSORS", "DEBEZIUM_SOURCE_COLUMN_EXCLUDE_LIST", "DEBEZIUM_SOURCE_SLOT_NAME", "DEBEZIUM_VERSION", "DEBEZIUM_SINK_PORT_8080_TCP_ADDR",
 		"DEBEZIUM_SINK_SERVICE_HOST", "DEBEZIUM_SOURCE_SCHEMA", "PATH"}
-	_, err := debezium.Import(served(t, "debezium.source.schema.include.list=${DEBEZIUM_SOURCE_SCHEMA:inventory}"), environment("DEBEZIUM_SOURCE_SLOT_NAME", "s", "DEBEZIUM_SOURCE_BINARY_HANDLING_MODE", "base64"), names, bytea)
-	if err == nil || strings.Count(err.Error(), "\n") != 1 || !strings.Contains(err.Error(), "$DEBEZIUM_SOURCE_BINARY_HANDLING_MODE") || !strings.Contains(err.Error(), "$DEBEZIUM_SOURCE_COLUMN_EXCLUDE_LIST") ||
+	_, err := debezium.Import(served(t, "debezium.source.schema.include.list=${DEBEZIUM_SOURCE_SCHEMA:inventory}"), environment("DEBEZIUM_SOURCE_SLOT_NAME", "s", "DEBEZIUM_SOURCE_POST_PROCESSORS", "x"), names, bytea)
+	if err == nil || strings.Count(err.Error(), "\n") != 1 || !strings.Contains(err.Error(), "$DEBEZIUM_SOURCE_POST_PROCESSORS") || !strings.Contains(err.Error(), "$DEBEZIUM_SOURCE_COLUMN_EXCLUDE_LIST") ||
 		!strings.Contains(err.Error(), "write that option into the file") {
 		t.Errorf("%v", err)
 	}
@@ -197,7 +197,7 @@ func TestImportAllowsPlaintext(t *testing.T) {
 func TestImportModesOfTimes(t *testing.T) {
 	t.Parallel()
 	columns := map[string]string{"at": `{"type":"string","optional":true,"name":"io.debezium.time.ZonedTimestamp","version":1}`, "made": "", "kind": `{"type":"string","optional":false}`}
-	const listed, both = "#   debezium.source.time.precision.mode: it changes no column that is placed", "inventory.outboxevent,inventory.second_outboxevent"
+	const listed, both = "#   debezium.source.time.precision.mode: it changes no column that is sent", "inventory.outboxevent,inventory.second_outboxevent"
 	for _, c := range []struct{ mode, columns, tables, want string }{
 		{"isostring", "at", "", listed}, {"connect", "at,kind", "", listed}, {"microseconds", "at", "", listed}, {"nanoseconds", "at", "", listed}, {"adaptive_time_microseconds", "at", "", listed},
 		{"connect", "made", "", listed}, {"isostring", "at,made", both, listed}, {"structured", "kind", "", listed},
@@ -220,6 +220,51 @@ func TestImportModesOfTimes(t *testing.T) {
 		})
 		if got := string(yaml) + fmt.Sprint(err); !strings.Contains(got, c.want) || (err == nil) != (c.want == listed) {
 			t.Errorf("%s of %s: no %q in\n%s", c.mode, c.columns, c.want, got)
+		}
+	}
+}
+
+// TestImportModesOfBytes: a mode of bytes is refused only if a column is sent that holds bytes, or whose type is not known.
+func TestImportModesOfBytes(t *testing.T) {
+	t.Parallel()
+	const text, bytes = `{"type":"string","optional":false}`, `{"type":"bytes","optional":true}`
+	const listed = "#   debezium.source.binary.handling.mode: it changes no column that is sent"
+	for name, c := range map[string]struct {
+		mode, place string
+		columns     map[string]string
+		want        string
+	}{
+		"no bytes":           {"hex", "type", map[string]string{"id": text, "aggregateid": text, "payload": text, "type": text, "raw": bytes}, listed},
+		"a payload":          {"base64", "type", map[string]string{"id": text, "aggregateid": text, "payload": bytes, "type": text}, "may change how column payload is sent"},
+		"a placed column":    {"base64", "raw", map[string]string{"id": text, "aggregateid": text, "payload": text, "raw": bytes}, "may change how column raw is sent"},
+		"an unknown default": {"hex", "type", map[string]string{"id": "", "aggregateid": text, "payload": text, "type": text}, "may change how column id is sent"},
+		"another type":       {"hex", "type", map[string]string{"id": text, "payload": text, "type": text}, "may change how column aggregateid is sent"},
+		"the default":        {"Bytes", "type", nil, "#   debezium.source.binary.handling.mode: it is at its default"},
+		"no database":        {"hex", "type", nil, "changes how columns id, aggregateid, payload, type are sent if they are of such a type, but connection refused"},
+	} {
+		files := served(t, "debezium.source.binary.handling.mode="+c.mode, "debezium.transforms.outbox.table.field.event.id=id", "debezium.transforms.outbox.table.field.event.key=aggregateid",
+			"debezium.transforms.outbox.table.fields.additional.placement="+c.place+":header")
+		yaml, err := debezium.Import(files, environment(), nil, func(string, string, string) (map[string]string, error) {
+			if c.columns == nil {
+				return nil, errors.New("connection refused")
+			}
+			return maps.Clone(c.columns), nil
+		})
+		if got := string(yaml) + fmt.Sprint(err); !strings.Contains(got, c.want) || (err == nil) != strings.HasPrefix(c.want, "#") {
+			t.Errorf("%s: no %q in\n%s", name, c.want, got)
+		}
+	}
+}
+
+// TestImportPlacedID: a column that is placed as a second header id is placed, as in Debezium, and a comment says which of the two consumers read.
+func TestImportPlacedID(t *testing.T) {
+	t.Parallel()
+	for placements, want := range map[string]bool{"uuid:header:id": true, "type:header, id : Header": true, "id:header:event": false, "type:header": false} {
+		files := connected(t, `"tasks.max": 1`)
+		files[0].Data = []byte(strings.Replace(string(files[0].Data), "type:header:eventType", placements, 1))
+		yaml, err := debezium.Import(files, environment(), nil, bytea)
+		if err != nil || strings.Contains(string(yaml), "# two headers are named id") != want {
+			t.Errorf("%s: %v\n%s", placements, err, yaml)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -22,70 +23,52 @@ type Option struct {
 	How  string
 }
 
-// Report returns what becomes of each option, in the order of the files, and last what is missing. See Import.
+// Report returns what becomes of each option, in the order of the files, and last what is missing. Where Import fails, at least one is refused. See Import.
 func Report(files []File, env func(string) (string, bool), names []string, describe Describe) []Option {
 	c := converted(files, env, names, describe)
 	var all []Option
-	told := map[string]bool{}
-	tell := func(key string) {
-		if told[key] {
-			return
-		}
-		told[key] = true
-		o := Option{Key: key, Fate: Kept, How: strings.Join(c.out.made[key], ", ")}
-		if why, ok := c.out.idle[key]; ok {
-			o.Fate, o.How = NoEffect, why
-		}
-		if i := slices.IndexFunc(c.problems, func(p *Problem) bool { return p.Key == key }); i >= 0 {
-			o.Fate, o.How = Refused, c.problems[i].Reason
-		}
-		if o.Fate == Kept && o.How == "" {
-			o.How = "it decides others"
-			if c.kind == "" {
-				o.Fate, o.How = Refused, "nobody looked at it: tailbox cannot read from this connector"
-			}
-		}
-		all = append(all, o)
-	}
-	filed := map[*setting]string{}
-	for key, s := range c.settings {
-		filed[s] = key
-	}
-	for _, l := range c.layers {
-		for i, s := range l.settings {
-			key, counts := filed[s]
-			switch {
-			case slices.ContainsFunc(l.settings[i+1:], func(later *setting) bool { return later.key == s.key }):
-				all = append(all, Option{Key: s.key, Fate: NoEffect, How: "a later line sets it again"})
-			case len(filed) > 0 && !counts:
-				all = append(all, Option{Key: s.key, Fate: NoEffect, How: "another place sets it, and that counts"})
-			case strings.HasPrefix(key, unusedPrefix):
-				all = append(all, Option{Key: s.key, Fate: NoEffect, How: notMixed})
-			default:
-				tell(s.key)
+	told := map[*setting]bool{}
+	tell := func(settings ...*setting) {
+		for _, s := range settings {
+			if !told[s] {
+				told[s] = true
+				all = append(all, c.fate(s))
 			}
 		}
 	}
 	for _, l := range c.layers {
-		for _, s := range l.settings {
-			told[s.key] = true
-		}
+		tell(l.settings...)
 	}
-	var variables []string
+	others := slices.Clone(c.out.idle)
 	for _, s := range c.settings {
 		if strings.HasPrefix(s.key, "$") {
-			variables = append(variables, s.key)
+			others = append(others, s)
 		}
 	}
-	for key := range c.out.idle {
-		variables = append(variables, key)
-	}
-	slices.Sort(variables)
-	for _, key := range variables {
-		tell(key)
-	}
+	slices.SortFunc(others, func(a, b *setting) int { return cmp.Compare(a.key, b.key) })
+	tell(others...)
 	for _, p := range c.problems {
-		tell(p.Key)
+		if p.of == nil {
+			all = append(all, Option{Key: p.Key, Fate: Refused, How: p.Reason})
+		} else {
+			tell(p.of)
+		}
 	}
 	return all
+}
+
+// fate is what becomes of a setting.
+func (c *conversion) fate(s *setting) Option {
+	o := Option{Key: s.key, Fate: Kept, How: strings.Join(s.made, ", ")}
+	switch at := slices.IndexFunc(c.problems, func(p *Problem) bool { return p.of == s }); {
+	case at >= 0:
+		o.Fate, o.How = Refused, c.problems[at].Reason
+	case s.idle != "":
+		o.Fate, o.How = NoEffect, s.idle
+	case o.How == "" && c.kind == "":
+		o.Fate, o.How = Refused, "tailbox has not judged it, because of what else is refused"
+	case o.How == "":
+		o.How = "it decides others"
+	}
+	return o
 }

@@ -31,7 +31,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.xmin.fetch.interval.ms", own}, {"source.replica.identity.autoset.values", "inserts do not need it"},
 		{"source.tombstones.on.delete", "deletes of outbox rows send nothing"}, {"source.skipped.operations", "inserts alone are sent"},
 		{"source.unavailable.value.placeholder", "an insert holds all its values"}, {"source.toasted.value.placeholder", "an insert holds all its values"},
-		{"source.decimal.handling.mode", "decimals are placed as text"}, {"source.time.precision.mode", "times are placed as with adaptive, its default"},
+		{"source.decimal.handling.mode", "decimals are placed as text"}, {"source.time.precision.mode", "times are placed as with adaptive, its default"}, {"source.binary.handling.mode", "it is at its default"},
 		{"source.interval.handling.mode", "intervals are placed as text"}, {"source.hstore.handling.mode", "hstore is placed as text"},
 		{"source.money.fraction.digits", "money is placed as text"}, {"source.include.unknown.datatypes", "every type is placed as text"},
 		{"source.schema.name.adjustment.mode", "no schema is sent"}, {"source.field.name.adjustment.mode", "no schema is sent"},
@@ -61,7 +61,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.json.serialization.mode", "the router sends values as before"}, {"source.filters.match.mode", "the collections are named"}, {"source.collection.exclude.list", "the collections are named"},
 		{"source.collection.blacklist", "the collections are named"}, {"source.database.exclude.list", "the tables are named"}, {"source.database.blacklist", "the tables are named"},
 		{"quarkus.", "it is the Java server's"}, {profilePrefix, "it is of another profile"}, {otherPrefix, "it is not Debezium's"},
-		{unusedPrefix, notMixed}, {"api.", own},
+		{"api.", own},
 		{"transforms.", "the transformation is not in the list of transforms"}, {"predicates", "no transformation uses it"}, {"predicates.", "no transformation uses it"}, {"sink.", "it is of another sink"}, {"format.", "it is of another format"},
 		{"key.converter.", "it is of another converter"}, {"value.converter.", "it is of another converter"}, {"header.converter.", "it is of another converter"},
 	}
@@ -90,7 +90,7 @@ func (c *conversion) admin() {
 		return
 	}
 	c.out.section(0, "admin", "")
-	c.out.set(1, "listen", quoted("127.0.0.1:"+s.value), s.key)
+	c.out.set(1, "listen", quoted("127.0.0.1:"+s.value), "", s)
 }
 
 // rest lists what is ignored, and tells what is not known.
@@ -130,7 +130,7 @@ func (c *conversion) rest() {
 
 // harmful tells options of the source that would change the messages, or that send further ones.
 func (c *conversion) harmful() {
-	for key, harmless := range map[string]string{"source.binary.handling.mode": "bytes", "source.converters": "",
+	for key, harmless := range map[string]string{"source.converters": "",
 		"source.post.processors": "", "source.message.prefix.include.list": "", "source.slot.stream.params": "", "source.cursor.pipeline": "", "source.field.exclude.list": "",
 		"source.field.renames": "", "source.field.blacklist": "", "source.mongodb.authentication.class": "io.debezium.connector.mongodb.connection.DefaultMongoDbAuthProvider"} {
 		if s := c.settings[key]; s == nil || s.used {
@@ -141,7 +141,7 @@ func (c *conversion) harmful() {
 			c.problem(s, "would change what is sent, and is not built into tailbox: set it to %q, or keep Debezium for this outbox", harmless)
 			continue
 		}
-		c.out.ignored(s.key, "it is at its default")
+		c.out.ignored(s, "it is at its default")
 	}
 	for _, key := range []string{"source.gtid.source.includes", "source.gtid.source.excludes"} {
 		if s := c.settings[key]; s != nil && c.settings["source.gtid.source.filter.dml.events"].is("false") {

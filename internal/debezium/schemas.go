@@ -8,22 +8,21 @@ import (
 )
 
 // json writes a format of JSON, with its schema unless that is turned off.
-func (c *conversion) json(part, key string, schemas *setting, from string) {
+func (c *conversion) json(part, key string, schemas, from *setting) {
 	if schemas != nil && strings.EqualFold(schemas.value, "false") {
-		c.out.set(1, "format."+part, "json", from+", "+schemas.key)
+		c.out.set(1, "format."+part, "json", "", from, schemas)
 		return
 	}
-	c.out.set(1, "format."+part, "json", from)
+	c.out.set(1, "format."+part, "json", "", from)
 	literal, err := c.schema(part)
 	if c.columns.untoldAgain(err) {
 		return
 	}
 	if err == nil {
-		why := "Debezium's default of " + c.prefixed(key+".schemas.enable")
-		if schemas != nil {
-			why = schemas.key
+		if schemas == nil {
+			schemas = c.byDefault(key+".schemas.enable", "true")
 		}
-		c.out.set(1, "format."+part+".schema", quoted(literal), why+", from the table as it is now")
+		c.out.set(1, "format."+part+".schema", quoted(literal), "from the table as it is now", schemas)
 		return
 	}
 	const reason = "would put a schema around each %s, but %v: set it to false once what reads the messages takes them without"
@@ -113,6 +112,12 @@ func (c *columnSchemas) of(name string) (string, error) {
 func (c *columnSchemas) fixed(name, mode string) bool {
 	literal, ok := c.byName[name]
 	return c.blind || ok && (!strings.EqualFold(mode, "structured") || literal != "" && !strings.Contains(literal, "ZonedTimestamp"))
+}
+
+// noBytes reports whether a column is known to have another type than bytes, which have another form in each mode.
+func (c *columnSchemas) noBytes(name, _ string) bool {
+	literal := c.byName[name]
+	return c.blind || literal != "" && !strings.Contains(literal, `"type":"bytes"`)
 }
 
 func (c *conversion) expands() bool {

@@ -14,6 +14,28 @@ import (
 // errEmptied means that a shell replaces a placeholder of Debezium's before Kafka Connect sees it.
 var errEmptied = errors.New(`the shell replaces ${routedByValue} before Kafka Connect sees it: write \${routedByValue} in the script, or give the connector as GET /connectors/NAME/config answers`)
 
+var (
+	// separator begins what follows the body of a request in the file of an HTTP client, and request is one that sends a connector.
+	separator = regexp.MustCompile(`(?m)^(?:###|(?:GET|HEAD|POST|PUT|PATCH|DELETE)[ \t]).*$`)
+	request   = regexp.MustCompile(`(?m)^(?:POST|PUT)[ \t]+\S*/connectors\b`)
+)
+
+// requests returns the bodies of requests that send a connector, in the file of an HTTP client.
+func requests(text []byte) (bodies []string) {
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	lines := separator.FindAllIndex(text, -1)
+	for i, at := range lines {
+		end := len(text)
+		if i+1 < len(lines) {
+			end = lines[i+1][0]
+		}
+		if _, body, ok := bytes.Cut(text[at[1]:end], []byte("\n\n")); ok && request.Match(text[at[0]:at[1]]) {
+			bodies = append(bodies, string(body))
+		}
+	}
+	return bodies
+}
+
 // scriptConnectors finds the connectors in a script of a shell: each word and here-document that is an object with a connector's class. A variable that the
 // script does not set to one text becomes a reference to the environment.
 func scriptConnectors(script []byte) (all []*tree, err error) {
@@ -144,6 +166,9 @@ func (s *shellText) variable(p *syntax.ParamExp) {
 		return
 	}
 	s.open = true
+	if !syntax.ValidName(name) { // an argument, which no environment has
+		name = "$" + name
+	}
 	s.WriteString("${env:" + name + "}")
 }
 

@@ -54,7 +54,7 @@ func (p *producer) sasl(protocol *setting) {
 		return
 	}
 	p.out.section(2, "sasl", jaas.key)
-	p.out.set(3, "mechanism", strings.ToLower(name), mechanism.key)
+	p.out.set(3, "mechanism", strings.ToLower(name), "", mechanism)
 	p.plain = name == "PLAIN" && protocol != nil && strings.EqualFold(protocol.value, "SASL_PLAINTEXT")
 	p.login(jaas)
 }
@@ -87,11 +87,11 @@ func (p *producer) tls(protocol *setting) {
 	section := len(p.out.body)
 	trust, key := p.store("ssl.truststore"), p.store("ssl.keystore")
 	if trust != nil {
-		p.out.set(3, "ca", quoted(trust.value), trust.key)
+		p.out.set(3, "ca", quoted(trust.value), "", trust)
 	}
 	if key != nil {
-		p.out.set(3, "cert", quoted(key.value), key.key)
-		p.out.set(3, "key", quoted(key.value), key.key)
+		p.out.set(3, "cert", quoted(key.value), "", key)
+		p.out.set(3, "key", quoted(key.value), "", key)
 	}
 	if len(p.out.body) == section {
 		p.out.body[section-1] = strings.Replace(p.out.body[section-1], "tls:", "tls: {}", 1)
@@ -104,7 +104,7 @@ func (p *producer) tls(protocol *setting) {
 	if s := p.get("ssl.endpoint.identification.algorithm"); s != nil && s.value == "" {
 		p.problem(s, "would let any server answer: use a certificate with the broker's name, or set tls.server_name by hand")
 	} else if s != nil {
-		p.out.ignored(s.key, "a server's certificate must have its name")
+		p.out.ignored(s, "a server's certificate must have its name")
 	}
 	for _, name := range []string{"ssl.protocol", "ssl.enabled.protocols"} {
 		p.versions(name)
@@ -121,7 +121,7 @@ func (p *producer) store(name string) *setting {
 	p.ignore("PEM files have none here", name+".password")
 	switch {
 	case location == nil && kind != nil:
-		p.out.ignored(kind.key, "there is no "+name+".location")
+		p.out.ignored(kind, "there is no "+name+".location")
 		return nil
 	case location == nil:
 		return nil
@@ -150,5 +150,5 @@ func (p *producer) versions(name string) {
 		p.problem(s, "tailbox speaks TLS 1.2 and TLS 1.3, the newest that the broker has: let the brokers offer what may be used, and remove this option")
 		return
 	}
-	p.out.ignored(s.key, "the newest of TLS 1.2 and 1.3 that the broker has is spoken")
+	p.out.ignored(s, "the newest of TLS 1.2 and 1.3 that the broker has is spoken")
 }

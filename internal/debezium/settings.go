@@ -14,6 +14,26 @@ type setting struct {
 	// fault is why a reference in the value cannot be resolved, "" = all can; told: that has been told.
 	fault string
 	told  bool
+	// made are the keys of tailbox.yaml that it decides, and idle is why it has no effect. They belong to the setting and not to its key, which a worker
+	// and a connector may both have.
+	made []string
+	idle string
+}
+
+// decides notes that settings decide a key of tailbox.yaml.
+func decides(key string, settings ...*setting) {
+	for _, s := range settings {
+		s.made = append(s.made, key)
+	}
+}
+
+// keysOf names settings in a comment.
+func keysOf(settings []*setting) string {
+	keys := make([]string, len(settings))
+	for i, s := range settings {
+		keys[i] = s.key
+	}
+	return strings.Join(keys, ", ")
 }
 
 // is reports whether there is a setting with this value, whatever its case.

@@ -42,9 +42,9 @@ func (c *conversion) unknown(prefix, reason string) {
 func (c *conversion) http() {
 	c.out.section(0, "sinks", "")
 	c.out.section(1, "http", "")
-	c.out.set(2, "kind", "http", "debezium.sink.type")
+	c.out.set(2, "kind", "http", "", c.settings["sink.type"])
 	if s := c.take("sink.http.url"); s != nil {
-		c.out.set(2, "url", quoted(s.value), s.key)
+		c.out.set(2, "url", quoted(s.value), "", s)
 		if strings.HasPrefix(s.value, "http://") && strings.Contains(s.value, "@") {
 			c.allowPlaintext(s.value)
 		}
@@ -52,16 +52,16 @@ func (c *conversion) http() {
 		c.missing("sink.http.url", "is missing: say where requests go")
 	}
 	if s := c.take("sink.http.batch.enabled"); s != nil && strings.EqualFold(s.value, "true") {
-		c.out.set(2, "format", "array", s.key)
-		size, from := c.text("sink.http.batch.max-size", "200")
-		c.number("sink.http.batch.max-size", size)
-		c.out.set(2, "max_batch", size, from)
+		c.out.set(2, "format", "array", "", s)
+		size := c.text("sink.http.batch.max-size", "200")
+		c.number("sink.http.batch.max-size", size.value)
+		c.out.set(2, "max_batch", size.value, "", size)
 	} else {
 		c.out.set(2, "format", "single", "Debezium's default of debezium.sink.http.batch.enabled")
 	}
 	if s := c.take("sink.http.timeout.ms"); s != nil {
 		c.number("sink.http.timeout.ms", s.value)
-		c.out.set(2, "timeout", s.value+"ms", s.key)
+		c.out.set(2, "timeout", s.value+"ms", "", s)
 	}
 	for _, needed := range [][3]string{{"headers.prefix", "", "X-DEBEZIUM-"}, {"headers.encode.base64", "false", "true"}} {
 		const reason = "changes the headers, which tailbox sends under their own names and in clear text: set it to %q once the endpoint takes them so"
@@ -71,7 +71,7 @@ func (c *conversion) http() {
 		case !strings.EqualFold(s.value, needed[1]):
 			c.problem(s, reason, needed[1])
 		default:
-			c.out.ignored(s.key, "headers are sent so")
+			c.out.ignored(s, "headers are sent so")
 		}
 	}
 	if s := c.take("sink.http.authentication.type"); s != nil && s.value != "" {

@@ -39,15 +39,15 @@ func (c *conversion) source() (ok bool) {
 		return false
 	}
 	name, from := c.pipeline()
-	c.out.set(0, "pipeline", name, from)
+	c.out.set(0, "pipeline", name, "", from)
 	c.out.section(0, "source", "")
-	c.out.set(1, "kind", c.kind, class.key)
+	c.out.set(1, "kind", c.kind, "", class)
 	switch c.kind {
 	case "postgres":
 		c.url()
 		c.slot()
 		for _, file := range c.offsetFiles {
-			c.out.ignored(file, "the slot tells where Debezium stopped")
+			c.out.ignored(&setting{key: file}, "the slot tells where Debezium stopped")
 		}
 	case mongodb:
 		c.mongoURL()
@@ -62,17 +62,17 @@ func (c *conversion) source() (ok bool) {
 }
 
 // pipeline is the name of the pipeline: that of the connector.
-func (c *conversion) pipeline() (name, from string) {
-	for _, key := range []string{"source.name", "source.topic.prefix", "source.database.server.name", "source.mongodb.name"} {
+func (c *conversion) pipeline() (name string, from *setting) {
+	for _, key := range append([]string{"source.name"}, prefixes()...) {
 		if s := c.take(key); s != nil && s.value != "" && name == "" {
 			if strings.Contains(s.value, "${") {
 				c.problem(s, "holds a variable whose value is not known, and the pipeline is named after it: write the value")
 			}
-			name, from = pipelineName(s.value), s.key
+			name, from = pipelineName(s.value), s
 		}
 	}
 	if name == "" {
-		return "default", ""
+		return "default", nil
 	}
 	return name, from
 }
@@ -99,7 +99,8 @@ func pipelineName(connector string) string {
 
 // url writes the connection as libpq's keywords.
 func (c *conversion) url() {
-	var parts, keys []string
+	var parts []string
+	var keys []*setting
 	for _, k := range [][2]string{{"hostname", "host"}, {"port", "port"}, {"dbname", "dbname"}, {"user", "user"}, {"password", "password"},
 		{"sslmode", "sslmode"}, {"sslrootcert", "sslrootcert"}, {"sslcert", "sslcert"}, {"sslkey", "sslkey"}, {"sslpassword", "sslpassword"}} {
 		s := c.take("source.database." + k[0])
@@ -112,13 +113,13 @@ func (c *conversion) url() {
 		if k[0] == "sslkey" {
 			c.out.note(1, s.key+": the file must be PEM; Debezium reads PKCS#8 in DER")
 		}
-		keys = append(keys, s.key)
+		keys = append(keys, s)
 		parts = append(parts, k[1]+"="+keyword(s.value))
 	}
-	c.out.note(1, strings.Join(keys, ", "))
+	c.out.note(1, keysOf(keys))
 	c.address = quoted(strings.Join(parts, " "))
 	c.out.set(1, "url", c.address, "")
-	c.out.madeOf("url", keys...)
+	decides("url", keys...)
 }
 
 // keyword quotes a value of libpq's keywords, where it has to be. A variable has to be, because it may hold any text, which is escaped when
@@ -142,21 +143,20 @@ func (c *conversion) slot() {
 	case plugin.value != "pgoutput":
 		c.problem(plugin, "a slot with this output plugin cannot be taken over: "+secondConnector)
 	}
-	slot, from := c.text("source.slot.name", "debezium")
-	c.out.set(1, "slot", quoted(slot), from)
-	publication, from := c.text("source.publication.name", "dbz_publication")
-	c.out.set(1, "publication", quoted(publication), from)
+	slot, publication := c.text("source.slot.name", "debezium"), c.text("source.publication.name", "dbz_publication")
+	c.out.set(1, "slot", quoted(slot.value), "", slot)
+	c.out.set(1, "publication", quoted(publication.value), "", publication)
 	c.out.set(1, "take_over", "true", "go on from where that slot stands")
 	if s := c.take("source.slot.drop.on.stop"); s != nil {
 		if strings.EqualFold(s.value, "true") {
 			c.problem(s, "lets Debezium drop the slot when it stops, and with it what is committed until tailbox init: set it to false, let Debezium restart its task once, then stop it")
 		} else {
-			c.out.ignored(s.key, "the slot stays")
+			c.out.ignored(s, "the slot stays")
 		}
 	}
 	if s := c.take("source.slot.failover"); s != nil {
 		if s.value == "true" {
-			c.out.set(1, "failover", "true", s.key)
+			c.out.set(1, "failover", "true", "", s)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func (c *conversion) outboxTables() {
 		}
 	}
 	c.out.section(1, "tables", include.key)
-	c.out.madeOf("tables", include.key)
+	decides("tables", include)
 	for _, pattern := range commas(include.value) {
 		table, ok := literal(pattern)
 		if strings.Contains(pattern, "${") {

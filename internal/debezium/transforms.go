@@ -3,7 +3,6 @@ package debezium
 import (
 	"errors"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -26,6 +25,7 @@ func (c *conversion) router() {
 		return
 	}
 	var found string
+	var renamed bool // in front of the router
 	c.then = map[string]*setting{}
 	for _, name := range commas(chain.value) {
 		if chain.fault != "" {
@@ -34,10 +34,12 @@ func (c *conversion) router() {
 		class := c.take("transforms." + name + ".type")
 		switch {
 		case class == nil:
-			c.problems = append(c.problems, &Problem{file: chain.file, line: chain.line, Key: chain.key, Value: name, Reason: "has no option type: remove it from the list, or name its class"})
+			c.problems = append(c.problems, &Problem{of: chain, file: chain.file, line: chain.line, Key: chain.key, Value: name, Reason: "has no option type: remove it from the list, or name its class"})
 		case found != "" && c.reroutes(name, class):
 		case !slices.Contains(routerClasses(), class.value):
-			if !c.passes(name, class, found != "") {
+			if c.passes(name, class, found != "") {
+				renamed = renamed || found == ""
+			} else {
 				own := routerClasses()[0]
 				if c.kind == mongodb {
 					own = routerClasses()[1]
@@ -64,12 +66,12 @@ func (c *conversion) router() {
 		c.routerOptions("transforms." + found + ".")
 		for _, option := range slices.Sorted(maps.Keys(c.then)) {
 			if s := c.then[option]; s != nil {
-				c.out.set(1, option, quoted(s.value), s.key)
+				c.out.set(1, option, quoted(s.value), "", s)
 			}
 		}
 		key := "transforms." + found + ".route.topic."
 		c.topics("route.topic.", key, c.settings[key+"regex"], c.settings[key+"replacement"])
-		c.predicate("transforms." + found + ".")
+		c.predicate("transforms."+found+".", renamed)
 	} else if len(c.problems) == 0 {
 		c.problem(chain, "names no transformation of class io.debezium.transforms.outbox.EventRouter: without one there is no outbox to relay")
 	}
@@ -193,12 +195,15 @@ func (c *conversion) routerOptions(prefix string) {
 		}
 		s := c.take(key)
 		if name == "field.name.adjustment.mode" && s.value == "none" || name == "drop.fields.header.name" {
-			c.out.ignored(s.key, "it changes nothing in an outbox event")
+			c.out.ignored(s, "it changes nothing in an outbox event")
 			continue
 		}
 		expand = expand || strings.HasSuffix(name, ".expand.json.payload") && strings.EqualFold(s.value, "true")
 		c.options[strings.Replace(name, "collection.", "table.", 1)] = s.value
-		c.out.set(1, name, quoted(s.value), s.key)
+		if strings.HasSuffix(name, ".fields.additional.placement") && placesID(s.value) {
+			c.out.note(1, "two headers are named id, as in Debezium: the first holds the message's id, by which consumers drop duplicates")
+		}
+		c.out.set(1, name, quoted(s.value), "", s)
 	}
 	if c.kind == mongodb { // its router drops nothing
 		return
@@ -208,6 +213,14 @@ func (c *conversion) routerOptions(prefix string) {
 			c.out.set(1, name, "ignore", "Debezium's default; remove the line to keep them")
 		}
 	}
+}
+
+// placesID reports whether a column is placed as a header with the name of the one that the router makes of the message's id.
+func placesID(placements string) bool {
+	return slices.ContainsFunc(commas(placements), func(entry string) bool {
+		parts := strings.Split(strings.ReplaceAll(entry, " ", ""), ":")
+		return len(parts) > 1 && strings.EqualFold(parts[1], "header") && (len(parts) == 2 && parts[0] == "id" || len(parts) == 3 && parts[2] == "id")
+	})
 }
 
 // routerKnows reports whether the router has an option. That of MongoDB has names of its own for what is about the table.
@@ -225,44 +238,6 @@ func isRouterOption(name string) bool {
 	return slices.Contains(router.OptionNames(), strings.Replace(name, "collection.", "table.", 1))
 }
 
-// predicate checks that the router is applied to the outbox, which is all that is read here.
-func (c *conversion) predicate(prefix string) {
-	c.take("predicates")
-	name, negate := c.take(prefix+"predicate"), c.take(prefix+"negate")
-	if negate != nil && strings.EqualFold(negate.value, "true") {
-		c.problem(negate, "the router would be applied to what the predicate does not name: let the predicate name the outbox table, without negate")
-	}
-	if name == nil {
-		return
-	}
-	pattern := c.take("predicates." + name.value + ".pattern")
-	for _, key := range c.keys("predicates." + name.value + ".") {
-		c.settings[key].used = true
-	}
-	if len(c.tables) > 1 {
-		c.routedTables(name, pattern)
-	}
-	c.out.ignored(name.key, "nothing but the tables of table.include.list is read, so the router is applied to all of it")
-}
-
-// routedTables checks that all tables are outbox tables, by the topics that Debezium names after them.
-func (c *conversion) routedTables(predicate, pattern *setting) {
-	prefix, _ := c.text("source.topic.prefix", "")
-	if prefix == "" {
-		prefix, _ = c.text("source.database.server.name", "")
-	}
-	for _, table := range c.tables {
-		if pattern != nil {
-			re, err := regexp.Compile(`^(?:` + pattern.value + `)$`)
-			if err == nil && re.MatchString(prefix+"."+table) {
-				continue
-			}
-		}
-		c.problem(predicate, "does not apply the outbox event router to table %s, whose changes Debezium sends as they are: take it out of table.include.list, "+
-			"and keep Debezium for it", table)
-	}
-}
-
 // formats writes format.key, format.value and format.header.
 func (c *conversion) formats() {
 	for _, part := range []string{"key", "value", "header"} {
@@ -276,37 +251,39 @@ func (c *conversion) formats() {
 
 // asText refuses a converter that writes the text of Java's object in place of a payload with fields.
 func (c *conversion) asText(part string, s *setting) {
-	what := ""
+	what, fix := "", ""
 	switch {
 	case part != "value" || s == nil:
 	case c.expands():
 		what = "expanded payload"
+		if c.kind == mongodb {
+			fix = "; or remove collection.expand.json.payload if all payloads are texts, which Debezium does not expand"
+		}
 	case strings.Contains(c.options["table.fields.additional.placement"], ":envelope"):
 		what = "envelope"
 	}
 	if what != "" {
-		c.problem(s, "has Debezium write an %s as Struct{name=value}, which is no JSON, and which tailbox does not write: set it to JSON without schemas once what reads the messages takes that", what)
+		c.problem(s, "has Debezium write an %s as Struct{name=value}, which is no JSON, and which tailbox does not write: set it to JSON without schemas once what reads the messages takes that%s", what, fix)
 	}
 }
 
 func (c *conversion) serverFormat(part string) {
 	key := "format." + part
-	name, from := c.text(key, "json")
+	format := c.text(key, "json")
 	schemas := c.take(key + ".schemas.enable")
 	if schemas == nil {
 		schemas = c.take("format.schemas.enable")
 	}
-	switch name {
+	switch format.value {
 	case "json", "jsonbytearray":
-		c.json(part, key, schemas, from)
+		c.json(part, key, schemas, format)
 	case "simplestring":
 		c.asText(part, c.settings[key])
-		c.out.set(1, key, name, from)
+		c.out.set(1, key, format.value, "", format)
 	case "binary":
-		c.binary(part, key, from)
+		c.binary(part, key, format)
 	default:
-		s := c.settings[key]
-		c.problem(s, "this format is not built into tailbox: set it to json with %s.schemas.enable=false, or to simplestring or binary, which pass on the column's bytes", s.key)
+		c.problem(format, "this format is not built into tailbox: set it to json with %s.schemas.enable=false, or to simplestring or binary, which pass on the column's bytes", format.key)
 		c.ignore("it is of the format that is refused", c.keys(key+".")...)
 	}
 	c.converterOptions(key)
@@ -325,13 +302,13 @@ func (c *conversion) connectFormat(part string) {
 	switch class := s.value[strings.LastIndexByte(s.value, '.')+1:]; class {
 	case "StringConverter", "SimpleHeaderConverter":
 		c.asText(part, s)
-		c.out.set(1, "format."+part, "simplestring", s.key)
+		c.out.set(1, "format."+part, "simplestring", "", s)
 	case "ByteArrayConverter":
-		c.out.set(1, "format."+part, "binary", s.key)
+		c.out.set(1, "format."+part, "binary", "", s)
 	case "BinaryDataConverter", "ByteBufferConverter":
-		c.binary(part, key, s.key)
+		c.binary(part, key, s)
 	case "JsonConverter":
-		c.json(part, key, c.take(key+".schemas.enable"), s.key)
+		c.json(part, key, c.take(key+".schemas.enable"), s)
 	default:
 		c.problem(s, "this converter is not built into tailbox: use org.apache.kafka.connect.json.JsonConverter with %s.schemas.enable=false, or "+
 			"org.apache.kafka.connect.storage.StringConverter or io.debezium.converters.BinaryDataConverter, which pass on the column's bytes", s.key)

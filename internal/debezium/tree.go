@@ -59,6 +59,23 @@ func (t *tree) is(path ...string) string {
 	return ""
 }
 
+// walk visits a tree and all that is in it.
+func (t *tree) walk(visit func(*tree)) {
+	visit(t)
+	for _, item := range t.items {
+		item.walk(visit)
+	}
+	for _, f := range t.fields {
+		f.value.walk(visit)
+	}
+}
+
+// has reports whether a field stands somewhere in a tree.
+func (t *tree) has(key string) (found bool) {
+	t.walk(func(t *tree) { found = found || t.get(key) != nil })
+	return found
+}
+
 // mostNodes bounds a document: aliases of YAML can make a small one very large.
 const mostNodes = 200_000
 
@@ -73,9 +90,14 @@ func readJSON(text []byte) (*tree, error) {
 	if err != nil {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "hujson: "))
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
+	return jsonTree(numbers(bytes.NewReader(text)), mostDepth)
+}
+
+// numbers decodes JSON with numbers as they are written.
+func numbers(r io.Reader) *json.Decoder {
+	d := json.NewDecoder(r)
 	d.UseNumber()
-	return jsonTree(d, mostDepth)
+	return d
 }
 
 func jsonTree(d *json.Decoder, depth int) (*tree, error) {
