@@ -273,8 +273,8 @@ const ddlPatience = 5 * time.Second
 
 // errYieldToDDL ends a term, and with it the sweep's transaction, so that the statement that waits can run. The next term sweeps again what is still
 // pending.
-var errYieldToDDL = errors.New("somebody waits to lock a table that is being swept, such as ALTER TABLE does, and the sweep's rows cannot be settled before: " +
-	"the sweep makes way, and begins again")
+var errYieldToDDL = errors.New("a statement such as ALTER TABLE waits to lock a table that tailbox sweeps, and they block each other: " +
+	"tailbox ends the sweep, lets the statement run, and sweeps again what is still pending")
 
 // yieldToDDL ends a sweep that is deadlocked with DDL: the DDL waits for the sweep's transaction, and the settlement of the sweep's rows waits for
 // the DDL. Applications would queue behind both. A settlement without rows says nothing about the DDL, so it does not change awaited.

@@ -352,8 +352,8 @@ func (st *settler) settled(s *settlement, done *checkpoint.Settled) {
 		st.rowsWait = 0
 	}
 	if st.e.phase == phaseSweeping && len(s.rows) > 0 && st.e.sweep.waits(hidden, now) {
-		st.e.log.Warn("rows of swept messages stay locked by other sessions: the log is not read before they are settled; find the transactions that hold them "+
-			"open, and end them", "rows", hidden)
+		st.e.log.Warn("other transactions lock rows of the sweep, and tailbox reads the log only after it has settled these rows: find those transactions, "+
+			"and end them", "rows", hidden)
 	}
 	st.e.yieldToDDL(s, done, now)
 	if done.Gone > 0 {

@@ -71,7 +71,7 @@ func checkGap(ctx context.Context, db operate.Database) []check.Finding {
 		Fix: "run tailbox run: it takes a new position, and sweeps the tables for what is pending"}
 	if len(gap.Unjudged) > 0 {
 		f.Level = check.Problem
-		f.Fix = "look for what the gap held, and then run tailbox accept-gap --why …: of " + strings.Join(gap.Unjudged, ", ") + " nothing tells what was delivered"
+		f.Fix = "look for what the gap held, then run tailbox accept-gap --why …: nothing shows which messages of " + strings.Join(gap.Unjudged, ", ") + " were delivered"
 	}
 	return []check.Finding{f}
 }

@@ -45,7 +45,7 @@ func TestCheckTellsWhatNothingJudges(t *testing.T) {
 	r.sql("ALTER TABLE outbox DROP COLUMN status, DROP COLUMN delivered_at")
 	r.sql("INSERT INTO outbox (type, payload) VALUES ('T', '{}')")
 	r.dropSlot()
-	if got := r.command("check"); got.code != exitFailed || !strings.Contains(got.out, "run tailbox accept-gap") || !strings.Contains(got.out, "of public.outbox nothing tells") {
+	if got := r.command("check"); got.code != exitFailed || !strings.Contains(got.out, "run tailbox accept-gap") || !strings.Contains(got.out, "nothing shows which messages of public.outbox were delivered") {
 		t.Errorf("check without the slot: %+v", got)
 	}
 	if got := r.command("run"); got.code != exitAct || !strings.Contains(got.err, "nothing tells which rows are pending") {

@@ -17,7 +17,7 @@ func newDemo() *cli.Command {
 	var verbose bool
 	return &cli.Command{
 		Name: "demo", About: "shows everything in less than a minute, with no config and no server",
-		Long: "It runs a Postgres of its own (downloaded once, 15 MB, where none is installed), a small shop that writes to its outbox,\n" +
+		Long: "It runs a Postgres of its own (downloaded once, 15 MB, if none is installed), a small shop that writes to its outbox,\n" +
 			"and two ends for the messages, one of which fails for a while and refuses one message. It shows routing, order, parking,\n" +
 			"retry, a dead letter, edit and replay, checks that nothing was lost or reordered, and removes all it made.",
 		Example: "tailbox demo\ntailbox demo --url postgres://postgres@localhost/postgres\ntailbox demo --source mariadb --url mysql://root@localhost\n" +

@@ -247,7 +247,7 @@ type selection struct {
 	Limit        int      `json:"limit,omitempty" minimum:"0" doc:"At most so many deliveries."`
 	All          bool     `json:"all,omitempty" doc:"Required if nothing else is set."`
 	Unrouted     bool     `json:"unrouted,omitempty" doc:"Deliveries for which no sink could be chosen."`
-	AllowReorder bool     `json:"allow_reorder,omitempty" doc:"Replay even what its group has passed, out of order."`
+	AllowReorder bool     `json:"allow_reorder,omitempty" doc:"Also replay deliveries whose group has gone on: they then come out of order."`
 	DryRun       bool     `json:"dry_run,omitempty" doc:"Change nothing: answer what the selection finds."`
 	Why          string   `json:"why,omitempty" maxLength:"10000" doc:"A reason for the audit."`
 }

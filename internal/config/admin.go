@@ -176,7 +176,7 @@ func (s *Section) tokenText(key, name string) (text string, ok bool) {
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
-		s.Add(key, name, "read file: "+err.Error())
+		s.Add(key, name, "cannot be read: "+err.Error()+": correct the path, or let the user that runs tailbox read the file")
 		return "", false
 	}
 	text = TokenIn(data)

@@ -180,7 +180,7 @@ func (s *Section) secretBy(expand expansion, mask func(string) string, key strin
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		s.Add(key+"_file", path, "read file: "+err.Error())
+		s.Add(key+"_file", path, "cannot be read: "+err.Error()+": correct the path, or let the user that runs tailbox read the file")
 		return ""
 	}
 	text = strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")

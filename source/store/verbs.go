@@ -23,7 +23,7 @@ func (p *requestStep) replay(ctx context.Context, rows []SelectedRow) error {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r SelectedRow) bool {
 		passed := r.State == checkpoint.StateDead && !r.Blocks && !r.Alone && !p.request.Selection.AllowReorder
 		if passed {
-			p.result.Refuse("the group has gone on: replay it with --allow-reorder, and it is delivered out of order")
+			p.result.Refuse("the group went on, and later messages of it may have been delivered already: to deliver out of order, replay with --allow-reorder")
 		}
 		return passed
 	})
@@ -135,7 +135,7 @@ func (p *requestStep) edit(ctx context.Context, rows []SelectedRow) error {
 		case parked == nil:
 			continue
 		case !r.Blocks && !r.Alone && !p.request.Selection.AllowReorder:
-			p.result.Refuse("the group has gone on: edit it with --allow-reorder, and it is delivered out of order")
+			p.result.Refuse("the group went on, and later messages of it may have been delivered already: to deliver out of order, edit with --allow-reorder")
 			continue
 		case parked.InTable && edit.Payload == nil:
 			p.result.Refuse("the message was not copied as a whole: give the edit a payload, or mend the " + p.RowWord() + " and replay it")

@@ -228,11 +228,11 @@ func newDeadReplay() *cli.Command {
 	d := &deadVerb{}
 	return &cli.Command{
 		Name: "replay", Args: "[ID…]", About: "makes dead deliveries due again, each group in its order, with attempts counted anew",
-		Long:    "What a group has gone on past is replayed only with --allow-reorder: it is then delivered after messages that were committed later.",
+		Long:    "If its group has gone on, tailbox replays a delivery only with --allow-reorder: it then comes after messages that were committed later.",
 		Example: "tailbox dead replay 5f0c7e0a-…\ntailbox dead replay --sink mail --type 'email.*' --dry-run",
 		Flags: func(fs *flag.FlagSet) {
 			d.flags(fs)
-			fs.BoolVar(&d.reorder, "allow-reorder", false, "replay even what its group has passed, out of order")
+			fs.BoolVar(&d.reorder, "allow-reorder", false, "also replay deliveries whose group has gone on: they then come out of order")
 		},
 		Run: func(ctx context.Context, sh *cli.Shell, ids []string) error {
 			return d.carryOut(ctx, sh, checkpoint.VerbReplay, "replaying", ids)
@@ -244,7 +244,7 @@ func newDeadDrop() *cli.Command {
 	d := &deadVerb{}
 	return &cli.Command{
 		Name: "drop", Args: "[ID…]", About: "gives deliveries up for good; needs --why",
-		Long:    "An ID of which nothing is dead, but something is retried, is dropped as well; its group goes on.",
+		Long:    "If an ID has no dead delivery but one that is retried, tailbox drops that one, and its group goes on.",
 		Example: `tailbox dead drop 5f0c7e0a-… --why "customer was deleted"` + "\ntailbox dead drop 5 --table orders_outbox --why TICKET-7",
 		Flags:   d.flags,
 		Run: func(ctx context.Context, sh *cli.Shell, ids []string) error {
@@ -282,7 +282,7 @@ func newDeadEdit() *cli.Command {
 			at.flag(fs, "only the delivery to this sink, `NAME`")
 			tableFlag(fs, &table)
 			fs.BoolVar(&allSinks, "all-sinks", false, "the deliveries at all sinks at once")
-			fs.BoolVar(&reorder, "allow-reorder", false, "even if its group has passed it: it is then delivered out of order")
+			fs.BoolVar(&reorder, "allow-reorder", false, "also if its group has gone on: the message then comes out of order")
 			fs.StringVar(&why, "why", "", "reason, a `TEXT` for the audit")
 			noWaitFlag(fs, &noWait)
 		},

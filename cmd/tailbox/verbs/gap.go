@@ -17,16 +17,16 @@ func NewAcceptGap() *cli.Command {
 	var file, why string
 	var noWait, unreadable bool
 	return &cli.Command{
-		Name: "accept-gap", About: "goes on behind a gap of the log that no sweep can heal",
-		Long: "Where the log can no longer be read from the checkpoint, and no status column tells which rows are still to be delivered,\n" +
-			"the relay stops. With this the operator says that what was written in the gap is given up, or was dealt with by hand.\n" +
-			"It counts for the gap that is there now, and for no later one; where there is none, it is refused. A place at which the relay stops, though\n" +
-			"the log goes on there, is given up with --unreadable: tables with delete or mark are swept, of others what follows up to the next start is lost.",
+		Name: "accept-gap", About: "gives up the messages in a gap of the log that tailbox cannot deliver",
+		Long: "If tailbox can no longer read the log from the checkpoint, and no column shows which rows are still to be delivered, the relay stops.\n" +
+			"With this command you give up what was written in the gap, or say that you dealt with it by hand. It counts for the gap that is there now,\n" +
+			"and for no later one. If there is no gap, the command fails. If the relay stops because it cannot read one place in the log, use --unreadable.\n" +
+			"tailbox then sweeps tables with delete or mark. Of other tables, you lose what was written between the checkpoint and the next start.",
 		Example: `tailbox accept-gap --why "restored from backup, rows of the gap were sent by hand"`,
 		Flags: func(fs *flag.FlagSet) {
 			pipeline.ConfigFlag(fs, &file)
 			fs.StringVar(&why, "why", "", "reason, a `TEXT` for the audit; required")
-			fs.BoolVar(&unreadable, "unreadable", false, "give up a log that is all there, and that the relay cannot read on in")
+			fs.BoolVar(&unreadable, "unreadable", false, "give up the log from the checkpoint to the next start, because the relay cannot read one place in it")
 			noWaitFlag(fs, &noWait)
 		},
 		Run: func(ctx context.Context, sh *cli.Shell, _ []string) error {
@@ -49,8 +49,8 @@ func NewAcceptGap() *cli.Command {
 				return err
 			}
 			if gap == nil {
-				return errors.New("accept-gap: there is no gap: the log can be read from the checkpoint, and nothing has to be given up (where the relay stops at a place in " +
-					"it all the same: --unreadable)")
+				return errors.New("accept-gap: there is no gap: tailbox can read the log from the checkpoint, so nothing has to be given up. " +
+					"If the relay stops because it cannot read one place in the log, add --unreadable")
 			}
 			fmt.Fprintf(sh.Out, "the gap: %s\n", gap.Why)
 			v := &verb{request: checkpoint.Request{Verb: checkpoint.VerbAcceptGap, Reason: why, Selection: checkpoint.Selection{From: gap.From}},
@@ -68,7 +68,7 @@ func giveUp(ctx context.Context, db operate.Database) (*operate.Gap, error) {
 		return nil, fmt.Errorf("accept-gap: %w", err)
 	}
 	if r.Running {
-		return nil, errors.New("accept-gap: a relay is running: what it reads is not unreadable")
+		return nil, errors.New("accept-gap: a relay is running: stop it first, then run this command again")
 	}
 	return &operate.Gap{From: r.Resume(), Why: "what follows the checkpoint " + string(r.Resume()) + " is given up, though the log has it"}, nil
 }

@@ -158,7 +158,7 @@ func waits(l *operate.WaitingLane) string {
 	case l.First == nil:
 		return "-"
 	case l.First.State == checkpoint.StateDead:
-		return "for an operator"
+		return "for an operator (dead)"
 	case l.First.State == checkpoint.StateRetrying:
 		return "for a retry"
 	}

@@ -32,7 +32,7 @@ func NewSend() *cli.Command {
 				fs.Func(name, usage, func(v string) error { *into = &v; return nil })
 			}
 			text("type", "`TYPE` of the message, required", &s.kind)
-			text("group", "message `GROUP`; where the table makes it of several columns, their values joined by :", &s.group)
+			text("group", "message `GROUP`; if the table makes it of several columns, their values joined by :", &s.group)
 			text("topic", "`TOPIC` column (shape debezium: aggregatetype)", &s.topic)
 			text("key", "`KEY` column (shape debezium: aggregateid)", &s.key)
 			text("id", "`ID` of the message (default: a new one)", &s.id)

@@ -103,7 +103,7 @@ func (c *checker) oplog(ctx context.Context) error {
 	}
 	if hours := o.Window().Hours(); hours < 24 && o.Size*10 > o.MaxSize*9 {
 		c.Add(check.Warning, "db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 48})", "the oplog reaches back %.1f hours: after a longer outage "+
-			"the position is lost, which a sweep of the collections heals where a document is deleted or has a status", hours)
+			"tailbox loses its position. It then sweeps the collections for pending documents, if it deletes documents or they have a status", hours)
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func (s *snapshot) Judge(ctx context.Context, known source.Known) (bool, error) 
 		case err != nil:
 			return false, err
 		case found && fix != "" && !known.AcceptGap:
-			unjudged = append(unjudged, fmt.Errorf("collection %s has documents and no status field: %s: %w", t, fix, source.ErrUnjudged))
+			unjudged = append(unjudged, fmt.Errorf("collection %s has documents and neither a status nor a delivered_at field: %s: %w", t, fix, source.ErrUnjudged))
 		case found && fix == "":
 			s.sweeps = append(s.sweeps, sweep{t, where})
 		}

@@ -50,7 +50,8 @@ func (sw *sweep) broken(err error) error {
 			"db.adminCommand({setParameter: 1, minSnapshotHistoryWindowInSeconds: 86400}): %w", source.ErrStop, sw.table, err)
 	case conn.HasCode(err, conn.CodeSnapshotTooOld, conn.CodeSnapshotUnavail):
 		return fmt.Errorf("sweep collection %s: it took longer than the server keeps a snapshot (minSnapshotHistoryWindowInSeconds); "+
-			"what is still pending is swept again: %w", sw.table, err)
+			"this is progress: tailbox now sweeps only what is still pending; to let one sweep reach its end, run on each member of the replica set "+
+			"db.adminCommand({setParameter: 1, minSnapshotHistoryWindowInSeconds: 86400}): %w", sw.table, err)
 	}
 	return err
 }

@@ -94,7 +94,7 @@ func (s *Session) TakeLock(ctx context.Context) error {
 		return server.Fault("take the pipeline's lock", err)
 	}
 	if uint32(id) != s.Conn.Client.GetConnectionID() {
-		return fmt.Errorf("%w: the connection goes through a proxy, where a lock does not belong to one client: "+
+		return fmt.Errorf("%w: the connection goes through a proxy that shares sessions, so tailbox cannot hold its lock there: "+
 			"set source.lock_url to a direct connection", source.ErrStop)
 	}
 	if locked != 1 {

@@ -166,7 +166,7 @@ func (c *checker) lock(ctx context.Context) (err error) {
 		return err
 	}
 	if rows[0][0] != strconv.FormatUint(uint64(conn.Client.GetConnectionID()), 10) {
-		c.Add(check.Problem, "set source.lock_url to a direct connection", "the connection goes through a proxy, where a lock does not belong to one client")
+		c.Add(check.Problem, "set source.lock_url to a direct connection", "the connection goes through a proxy that shares sessions, so tailbox cannot hold its lock there")
 	}
 	several, err := server.SeveralWriters(ctx, conn)
 	if several {

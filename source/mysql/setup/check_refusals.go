@@ -57,8 +57,8 @@ func (c *checker) references(ctx context.Context, t *catalog.Table) error {
 		switch r[3] {
 		case "CASCADE", "SET NULL":
 		case "":
-			c.Add(check.Warning, fix, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s, of which this account cannot see what a deletion does: without "+
-				"ON DELETE CASCADE or SET NULL, a row that is referred to cannot be deleted", r[0], r[1], t, r[2])
+			c.Add(check.Warning, fix, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s, and this account cannot see its ON DELETE rule: if that is not "+
+				"CASCADE or SET NULL, tailbox cannot delete a row that is referred to", r[0], r[1], t, r[2])
 		default:
 			c.Add(check.Problem, fix, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s: a row that is referred to cannot be deleted", r[0], r[1], t, r[2])
 		}

@@ -44,7 +44,7 @@ func (s *Tables) Judge(ctx context.Context, known source.Known) (bool, error) {
 		case err != nil:
 			return false, fmt.Errorf("look for pending rows in %s: %w", info, err)
 		case len(found) > 0 && fix != "" && !known.AcceptGap:
-			unjudged = append(unjudged, fmt.Errorf("table %s has rows and no status column: %s: %w", info, fix, source.ErrUnjudged))
+			unjudged = append(unjudged, fmt.Errorf("table %s has rows and neither a status nor a delivered_at column: %s: %w", info, fix, source.ErrUnjudged))
 		case len(found) > 0 && fix == "":
 			s.sweeps = append(s.sweeps, sweep{rows, where})
 		}

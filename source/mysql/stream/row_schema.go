@@ -202,9 +202,9 @@ func sameColumns(t *binlog.TableMap, info *catalog.Table) error {
 
 // beforeAlter is the error for rows whose columns are not those of today, and have no names.
 func beforeAlter(info *catalog.Table) error {
-	return fmt.Errorf("read columns of %s: the log holds rows from before the table was altered, and binlog_row_metadata is not FULL, so that their "+
-		"columns have no names: SET GLOBAL binlog_row_metadata = 'FULL' for what is to come; what is in the log already can be passed "+
-		"by tailbox accept-gap --unreadable --why …: %w", info, source.ErrStop)
+	return fmt.Errorf("read columns of %s: the binlog holds rows from before an ALTER TABLE, without column names, because binlog_row_metadata is not FULL; "+
+		"to undo the ALTER TABLE does not help: SET GLOBAL binlog_row_metadata = 'FULL' for rows written from now on, "+
+		"then run tailbox accept-gap --unreadable --why … to give up the log up to the next start: %w", info, source.ErrStop)
 }
 
 // fits reports whether a column in the log can be of a declared type.

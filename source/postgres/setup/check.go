@@ -136,8 +136,8 @@ func (c *checker) settings(ctx context.Context) error {
 	if value, err := c.setting(ctx, "max_slot_wal_keep_size"); err != nil {
 		return err
 	} else if value == "-1" {
-		c.Add(check.Info, "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'", "max_slot_wal_keep_size is unlimited: while no relay runs the server keeps all log, "+
-			"until its disk is full. With a limit a slot can be lost, which a sweep of the tables heals where a row is deleted or has a status")
+		c.Add(check.Info, "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'", "max_slot_wal_keep_size is unlimited: while no relay runs, the server keeps all log, "+
+			"until its disk is full. With a limit, a slot can be lost. tailbox then sweeps the tables for pending rows, if it deletes rows or they have a status")
 	}
 	if value, err := c.setting(ctx, "idle_replication_slot_timeout"); err != nil {
 		return err

@@ -63,7 +63,7 @@ func (c *checker) commitTimes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	const order = "rows are swept in the order in which their transactions began to write, which may not be that of their commits"
+	const order = "tailbox sweeps rows in the order in which their transactions began to write, which may differ from the order of their commits"
 	for _, t := range c.tables {
 		switch {
 		case t.OnDelivered == outbox.Keep && t.Pending("t") == "" || t.Sequenced():
@@ -79,7 +79,7 @@ func (c *checker) commitTimes(ctx context.Context) error {
 		}
 		if unknown > 0 {
 			c.Add(check.Warning, "let a relay deliver them while their slot is there, such as before pg_upgrade or a dump",
-				"of %d pending rows of table %s the server does not know the commit time: neither pg_upgrade nor a dump carries it. If they have to be swept, "+order, unknown, t)
+				"the server does not know the commit time of %d pending rows of table %s: pg_upgrade and dumps do not carry it. If the slot is lost, "+order, unknown, t)
 		}
 	}
 	return nil

@@ -76,7 +76,7 @@ func TestCheckCommitTimes(t *testing.T) {
 	own.Exec("ALTER SYSTEM SET track_commit_timestamp = on")
 	own.WhileDown(own.PG.Stop, func() {})
 	own.Exec("INSERT INTO outbox (aggregatetype, aggregateid, type) VALUES ('a', '1', 't')")
-	pgtest.Found(t, own.CheckAs(own.Cfg), check.Warning, "of 2 pending rows of table public.outbox the server does not know the commit time", "before pg_upgrade")
+	pgtest.Found(t, own.CheckAs(own.Cfg), check.Warning, "the server does not know the commit time of 2 pending rows of table public.outbox", "before pg_upgrade")
 	own.Exec("DELETE FROM outbox")
 	if text := pgtest.Levels(own.CheckAs(own.Cfg), check.Warning); strings.Contains(text, "commit time") {
 		t.Errorf("with commit times: %s", text)

@@ -35,7 +35,7 @@ func (c *checker) publication(ctx context.Context) error {
 		c.Add(check.Warning, "CREATE PUBLICATION … FOR TABLE …, and name it in source.publication", "publication %s is for all tables: all changes of the database are sent", c.cfg.Publication)
 	} else if p.changes {
 		c.Add(check.Warning, "ALTER PUBLICATION "+pub+" SET (publish = 'insert')",
-			"publication %s publishes updates or deletes: they are sent for nothing, and an UPDATE fails where a filter is not covered by the replica identity", c.cfg.Publication)
+			"publication %s publishes updates or deletes: tailbox does not use them, and an UPDATE fails if the replica identity lacks a column of the row filter", c.cfg.Publication)
 	}
 	published, err := catalog.ReadPublished(ctx, &c.cfg, c.conn.PgConn())
 	if err != nil {

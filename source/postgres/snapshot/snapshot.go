@@ -83,7 +83,7 @@ func (s *Tables) Judge(ctx context.Context, known source.Known) (bool, error) {
 		case err != nil:
 			return false, err
 		case found && fix != "" && !known.AcceptGap:
-			unjudged = append(unjudged, fmt.Errorf("table %s has rows and no status column: %s: %w", rows.Table, fix, source.ErrUnjudged))
+			unjudged = append(unjudged, fmt.Errorf("table %s has rows and neither a status nor a delivered_at column: %s: %w", rows.Table, fix, source.ErrUnjudged))
 		case found && fix == "":
 			s.sweeps = append(s.sweeps, sweep{rows, where})
 		}

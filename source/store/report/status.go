@@ -76,7 +76,7 @@ func (c *Checkpoint) String() string {
 	}
 	text := fmt.Sprintf("%s, log %d, saved %s ago", c.Resume, c.Log, Seconds(c.AgeSeconds))
 	if c.SweepPending {
-		text += "; a sweep of pending rows has not ended"
+		text += "; a sweep of pending rows has not ended: tailbox delivers new messages after it"
 	}
 	switch n := c.UncleanStarts - 1; {
 	case n == 1:
