@@ -115,6 +115,7 @@ func (dp *dispatcher) judge(c *call, now time.Time) {
 	}
 	switch {
 	case delivered || permanent:
+		c.to.Works = true
 		over := s.EndOutage(c.to, delivered, now)
 		if delivered {
 			c.to.Record.Deliver(c.number)
@@ -128,6 +129,7 @@ func (dp *dispatcher) judge(c *call, now time.Time) {
 			dp.opened(s, now)
 		}
 	case failure != nil:
+		c.to.Works = false
 		dp.failedCall(c, class, failure, now)
 	}
 	if failure != nil {

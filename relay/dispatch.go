@@ -83,14 +83,12 @@ func (dp *dispatcher) dispatch(s *lane.Sink, now time.Time) {
 			s.List(q)
 		}
 	}()
-	for len(s.RunQueue) > 0 && s.Inflight < s.Limits.Concurrency {
+	for s.RunQueue.Len() > 0 && s.Inflight < s.Limits.Concurrency {
 		ok, probe := s.Accepts(now)
 		if !ok || !dp.e.session.trusted(now) {
 			return
 		}
-		q := s.RunQueue[0]
-		s.RunQueue = s.RunQueue[1:]
-		q.Listed = false
+		q := s.RunQueue.Next()
 		if s.Full(q) {
 			continue // listed again by the next answer
 		}
@@ -136,7 +134,7 @@ func (dp *dispatcher) gathering(s *lane.Sink, now time.Time) bool {
 // letGather makes a sink wait after small calls. It does not if destinations still queue because the sink's concurrency is used up: then the sink
 // limits the speed, not the size of its calls.
 func (dp *dispatcher) letGather(s *lane.Sink, calls, messages int, now time.Time) {
-	if dp.lagging && calls > 0 && len(s.RunQueue) == 0 && s.Limits.PerDestination == 1 && messages/calls < min(gatherSize, s.Limits.Batch/2) {
+	if dp.lagging && calls > 0 && s.RunQueue.Len() == 0 && s.Limits.PerDestination == 1 && messages/calls < min(gatherSize, s.Limits.Batch/2) {
 		s.Gathers = now.Add(gatherFor)
 	}
 }

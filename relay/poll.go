@@ -79,7 +79,7 @@ func (pl *poller) dueNow(now time.Time) bool {
 			continue
 		}
 		if probe {
-			if len(s.RunQueue) > 0 || !s.Breaker.RoundDue(now) || now.Sub(s.Asked) < pl.e.cfg.Tick {
+			if s.RunQueue.Len() > 0 || !s.Breaker.RoundDue(now) || now.Sub(s.Asked) < pl.e.cfg.Tick {
 				continue // lanes in memory are the probes, no round is due, or the database was asked just now
 			}
 			pl.probeDue(s, now)

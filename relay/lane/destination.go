@@ -15,7 +15,9 @@ type Destination struct {
 	Ready    []*Lane
 	Inflight int
 	Listed   bool
-	Record   record
+	// Works: it answered its last call for a message. Until the first answer it is false.
+	Works  bool
+	Record record
 	// Breaker is used if the sink has several destinations. Otherwise Sink.Breaker takes its place.
 	Breaker Breaker
 }
@@ -102,7 +104,7 @@ func (s *Sink) List(q *Destination) {
 		return
 	}
 	q.Listed = true
-	s.RunQueue = append(s.RunQueue, q)
+	s.RunQueue.add(q)
 }
 
 // Relist puts destinations back into the run queue if their outage is over, or a probe is due.

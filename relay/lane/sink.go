@@ -24,7 +24,7 @@ type Sink struct {
 	dests    map[sink.Destination]*Destination
 	All      []*Destination // in the order they were first seen
 	forgetAt int            // forgetIdle drops idle destinations once there are so many
-	RunQueue []*Destination // with lanes that can start a run: the first is next
+	RunQueue turns          // of destinations with lanes that can start a run
 	Inflight int
 	Queued   int // deliveries in memory
 	// Polled is how many lanes have deliveries of the poller in memory, and PolledBytes how much these take. PassedOver: something may be due that was

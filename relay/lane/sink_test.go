@@ -34,8 +34,8 @@ func TestRecoverAll(t *testing.T) {
 		t.Errorf("%d destinations fail, want the one that is misconfigured", s.Failing)
 	}
 	s.RecoverAll(func(*Breaker) bool { return true })
-	if s.Failing != 0 || s.Fails() || s.Condition(now0) != SinkOpen || len(s.RunQueue) != 3 {
-		t.Errorf("%d destinations fail and %d are in turn, want none and 3", s.Failing, len(s.RunQueue))
+	if s.Failing != 0 || s.Fails() || s.Condition(now0) != SinkOpen || s.RunQueue.Len() != 3 {
+		t.Errorf("%d destinations fail and %d are in turn, want none and 3", s.Failing, s.RunQueue.Len())
 	}
 }
 
