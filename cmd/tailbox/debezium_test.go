@@ -180,6 +180,20 @@ func TestImportDebeziumCommand(t *testing.T) {
 	if got := tailbox(t.Context(), "", "check", "--offline", "-c", made); got.code != exitDone {
 		t.Errorf("check of what was imported: %+v", got)
 	}
+	// What check would refuse, and a database that cannot be asked, are told with the option, by the report as well.
+	for lines, want := range map[string]string{
+		plainFormats + "debezium.source.slot.name=No-Slot\n": `debezium.source.slot.name "No-Slot": becomes source.slot, which tailbox refuses: must be 1 to 63 small letters`,
+		plainFormats + "debezium.sink.kafka.producer.bootstrap.servers=${UNSET}\ndebezium.source.database.sslmode=require\ndebezium.source.database.sslrootcert=/none/ca.pem\n": "",
+		"debezium.source.database.port=1\n": "debezium.format.key.schemas.enable: is missing, and its default, true, would put a schema around each key, but connect to describe table",
+	} {
+		writeFile(t, file, fmt.Sprintf(outboxProperties, "localhost:9092", "localhost", "5432", "postgres", "shop", "debezium", "x")+lines)
+		for _, command := range [][]string{{"import", "debezium", file}, {"import", "debezium", "--report", file}} {
+			got := tailbox(t.Context(), "", command...)
+			if want == "" && got.code != exitDone || want != "" && (got.code != exitUsage || len(command) == 3 && !strings.Contains(got.err, want)) {
+				t.Errorf("%v: %+v, want %q", command, got, want)
+			}
+		}
+	}
 	writeFile(t, file, "debezium.sink.type=redis\n")
 	if got := tailbox(t.Context(), "", "check", "--offline", "--debezium", file); got.code != exitUsage || !strings.Contains(got.err, "choose kafka, http or nats-jetstream") {
 		t.Errorf("%+v", got)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
@@ -37,6 +38,9 @@ func newImportDebezium() *cli.Command {
 				return reportDebezium(ctx, sh, args)
 			}
 			yaml, err := pipeline.ImportDebezium(ctx, sh, args)
+			if _, wrong := errors.AsType[debezium.Problems](err); wrong {
+				return cli.WrongUsage("%w", err)
+			}
 			if err != nil {
 				return err
 			}

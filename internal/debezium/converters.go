@@ -58,27 +58,39 @@ func (c *conversion) placed() (columns []string) {
 	return columns
 }
 
-// modes refuses modes of times and decimals if a column is placed that they may be about, and those of bytes if one is sent.
+// headers are the columns that table.fields.additional.placement places as headers, each with the header's name.
+func (c *conversion) headers() (headers [][2]string) {
+	for _, entry := range commas(c.options["table.fields.additional.placement"]) {
+		parts := strings.Split(strings.ReplaceAll(entry, " ", ""), ":")
+		if len(parts) > 1 && strings.EqualFold(parts[1], "header") {
+			headers = append(headers, [2]string{parts[0], parts[len(parts)-1]})
+			if len(parts) == 2 {
+				headers[len(headers)-1][1] = parts[0]
+			}
+		}
+	}
+	return headers
+}
+
+// modes refuses modes of times and numbers if the id, the key or a placed column may be of such a type, and those of bytes if the payload may, too.
 func (c *conversion) modes() {
 	times := "adaptive"
 	if c.kind == "mysql" || c.kind == "mariadb" {
 		times = "adaptive_time_microseconds"
 	}
-	placed := c.placed()
-	sent := append([]string{c.columnOf("table.field.event.id", c.idByDefault()), c.columnOf("table.field.event.key", "aggregateid"), c.columnOf("table.field.event.payload", "payload")}, placed...)
+	named := append([]string{c.columnOf("table.field.event.id", c.idByDefault()), c.columnOf("table.field.event.key", "aggregateid")}, c.placed()...)
+	named = append(named[:2:2], slices.DeleteFunc(named[2:], func(column string) bool { return slices.Contains(named[:2], column) })...)
+	sent := slices.Insert(slices.Clone(named), 2, c.columnOf("table.field.event.payload", "payload"))
 	for _, mode := range []struct {
 		key, want string
 		harmless  []string
 		columns   []string
 		fixed     func(column, mode string) bool
-	}{{"source.time.precision.mode", times, []string{times}, placed, c.columns.fixed}, {"source.decimal.handling.mode", "precise", []string{"precise", "string"}, placed, c.columns.fixed},
-		{"source.bigint.unsigned.handling.mode", "long", []string{"long"}, placed, c.columns.fixed}, {"source.binary.handling.mode", "bytes", []string{"bytes"}, sent, c.columns.noBytes}} {
+	}{{"source.time.precision.mode", times, []string{times}, named, c.columns.fixed}, {"source.decimal.handling.mode", "precise", []string{"precise", "string"}, named, c.columns.fixed},
+		{"source.bigint.unsigned.handling.mode", "long", []string{"long"}, named, c.columns.fixed}, {"source.binary.handling.mode", "bytes", []string{"bytes"}, sent, c.columns.noBytes}} {
 		s := c.settings[mode.key]
 		if s == nil || s.used || containsFold(mode.harmless, s.value) {
 			continue
-		}
-		if len(mode.columns) == 0 {
-			continue // it is listed as without effect
 		}
 		c.take(mode.key)
 		err := c.describeTables()

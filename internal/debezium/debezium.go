@@ -59,26 +59,60 @@ func (ps Problems) Error() string {
 // it came from, and at its end what was left out because it has no effect. An option that would change the messages and
 // cannot be kept is an error, as is one of the connector that is not known. env looks up the environment: Debezium Server takes an option from a
 // variable such as DEBEZIUM_SINK_TYPE before it takes it from its file. names are the names of all variables. describe is asked for the tables'
-// columns if how they are sent depends on their types, once nothing else is wrong. The error is of type Problems.
-func Import(files []File, env func(string) (string, bool), names []string, describe Describe) ([]byte, error) {
-	c := converted(files, env, names, describe)
+// columns if how they are sent depends on their types, once nothing else is wrong, and checks what is wrong with the result. The error is of type Problems.
+func Import(files []File, env func(string) (string, bool), names []string, describe Describe, checks ...Check) ([]byte, error) {
+	c := converted(files, env, names, describe, checks)
 	if len(c.problems) > 0 {
 		return nil, c.problems
 	}
 	return c.out.bytes(), nil
 }
 
-func converted(files []File, env func(string) (string, bool), names []string, describe Describe) *conversion {
+func converted(files []File, env func(string) (string, bool), names []string, describe Describe, checks []Check) *conversion {
 	c := &conversion{variables: variables{environment: env, names: names}, columns: columnSchemas{blind: true}}
 	c.run(files)
 	if len(c.problems) == 0 && c.columns.asked {
 		c = &conversion{variables: variables{environment: env, names: names}, columns: columnSchemas{describe: describe}}
 		c.run(files)
 	}
+	if len(c.problems) == 0 {
+		c.check(checks)
+	}
 	slices.SortFunc(c.problems, func(a, b *Problem) int {
 		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Reason, b.Reason))
 	})
 	return c
+}
+
+// A Check returns what tailbox refuses in a result, by line.
+type Check func(yaml []byte) []Fault
+
+// A Fault is a key of a result that tailbox refuses, with the reason.
+type Fault struct {
+	Line        int
+	Key, Reason string
+}
+
+// check refuses the options that faults of the result come from. A line that holds a variable may become another one.
+func (c *conversion) check(checks []Check) {
+	for _, check := range checks {
+		for _, f := range check(c.out.bytes()) {
+			i := f.Line - 1 - len(c.out.head)
+			if i >= 0 && i < len(c.out.body) && strings.Contains(c.out.body[i], "${") {
+				continue
+			}
+			reason := "becomes " + f.Key + ", which tailbox refuses: " + f.Reason
+			from := slices.DeleteFunc(slices.Clone(c.out.origins[i]), func(s *setting) bool { return s == nil })
+			if len(from) > 1 {
+				reason = "with " + keysOf(from[1:]) + " " + reason
+			}
+			if len(from) > 0 {
+				c.problem(from[0], "%s", reason)
+			} else {
+				c.problems = append(c.problems, &Problem{Key: "tailbox.yaml", Reason: reason})
+			}
+		}
+	}
 }
 
 // run reads the files, and writes what they say.
@@ -88,6 +122,7 @@ func (c *conversion) run(files []File) {
 		c.read(f)
 	}
 	c.unfound(files)
+	c.ungiven(files)
 	if len(c.problems) > 0 {
 		return
 	}
@@ -97,9 +132,6 @@ func (c *conversion) run(files []File) {
 	}
 	c.resolveAll()
 	c.convert()
-	if c.server {
-		c.unread()
-	}
 }
 
 // Describe returns the schemas that Kafka's JSON converter writes for the columns of a table, by name. Left out are columns that Debezium sends in
@@ -128,10 +160,15 @@ type conversion struct {
 	tables      []string
 	address     string
 	options     map[string]string
+	// placements is the router's option that places columns.
+	placements *setting
 	// then are the options of a RegexRouter behind the router, by tailbox's names.
 	then map[string]*setting
 	// provided are the references to providers of Kafka Connect that variables stand for, by the variables.
 	provided map[string]string
+	// wanted is what files name that has to be given beside them, and resources are those of Kubernetes that are given.
+	wanted    []wanted
+	resources []string
 	// offsets are where connectors stopped, and offsetFiles the files that hold that.
 	offsets     []offset
 	offsetFiles []string
@@ -166,6 +203,9 @@ func (c *conversion) problem(s *setting, format string, args ...any) {
 		return
 	}
 	p := &Problem{of: s, file: s.file, line: s.line, Key: s.key, Value: s.value, Reason: fmt.Sprintf(format, args...)}
+	if strings.Contains(s.raw, " #") && s.line > 0 {
+		p.Reason += "; a # behind a value belongs to the value: a comment needs a line of its own"
+	}
 	if s.secret() || strings.Contains(s.value, "@") && strings.Contains(s.value, "://") { // a URL may hold a password
 		p.Value = ""
 	}

@@ -245,5 +245,6 @@ func FuzzImport(f *testing.F) {
 
 // bytea describes tables whose payload is a bytea.
 func bytea(string, string, string) (map[string]string, error) {
-	return map[string]string{"payload": `{"type":"bytes","optional":true}`, "type": `{"type":"string","optional":false}`}, nil
+	const text = `{"type":"string","optional":false}`
+	return map[string]string{"id": text, "aggregateid": text, "payload": `{"type":"bytes","optional":true}`, "type": text}, nil
 }

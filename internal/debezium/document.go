@@ -11,6 +11,8 @@ type document struct {
 	head, body []string
 	// idle are the settings that have no effect.
 	idle []*setting
+	// origins are the settings that a line of body comes from, by its index.
+	origins map[int][]*setting
 }
 
 func (d *document) title(text string) { d.head = append(d.head, "# "+oneLine(text)) }
@@ -27,6 +29,15 @@ func (d *document) set(depth int, key, value, note string, from ...*setting) {
 	}
 	decides(key, from...)
 	d.line(depth, key+": "+value, note)
+	d.comesFrom(from...)
+}
+
+// comesFrom notes the settings that the last line comes from.
+func (d *document) comesFrom(settings ...*setting) {
+	if d.origins == nil {
+		d.origins = map[int][]*setting{}
+	}
+	d.origins[len(d.body)-1] = settings
 }
 
 func (d *document) line(depth int, text, from string) {
@@ -69,7 +80,7 @@ func (d *document) bytes() []byte {
 // oneLine keeps a comment a comment.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 || r == utf8.RuneError {
+		if r < ' ' || r >= 0x7f && r <= 0x9f || r == 0x2028 || r == 0x2029 || r == utf8.RuneError {
 			return ' '
 		}
 		return r
@@ -89,7 +100,7 @@ func quoted(s string) string {
 			b.WriteString(`\n`)
 		case r == '\t':
 			b.WriteString(`\t`)
-		case r < ' ' || r == 0x7f:
+		case r < ' ' || r >= 0x7f && r <= 0x9f:
 			b.WriteString(`\x` + string(hex[r>>4]) + string(hex[r&15]))
 		default:
 			b.WriteRune(r)

@@ -8,18 +8,10 @@ import (
 	"github.com/tailbox/tailbox/router"
 )
 
-// variableOf is the name of the environment's variable that counts before an option: MicroProfile's rule, in capitals.
-func variableOf(option string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z':
-			return r - 'a' + 'A'
-		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-			return r
-		}
-		return '_'
-	}, option)
-}
+// underscored and variableOf are the names of the environment's variables that count before an option: MicroProfile's rule, the second in capitals.
+func underscored(option string) string { return notInName.ReplaceAllString(option, "_") }
+
+func variableOf(option string) string { return strings.ToUpper(underscored(option)) }
 
 // environmentKeys are options that are looked for in the environment though no file has them. It cannot be listed, and the name of a
 // variable does not tell that of its option.
@@ -46,46 +38,97 @@ func (c *conversion) fromEnvironment() {
 		}
 	}
 	c.fromVariables(keys)
-	chain := c.settings["transforms"]
-	if chain == nil {
-		return
-	}
-	names, _ := c.resolve("transforms", chain.raw, true)
-	var options []string
-	for _, name := range commas(names) {
-		for _, option := range append(router.OptionNames(), "type") {
-			options = append(options, "transforms."+name+"."+option)
+	if chain := c.settings["transforms"]; chain != nil {
+		names, _ := c.resolve("transforms", chain.raw, true)
+		var options []string
+		for _, name := range commas(names) {
+			for _, option := range append(router.OptionNames(), "type") {
+				options = append(options, "transforms."+name+"."+option)
+			}
 		}
+		c.fromVariables(options)
 	}
-	c.fromVariables(options)
+	c.fromNames()
 }
 
 func (c *conversion) fromVariables(keys []string) {
 	for _, key := range keys {
-		option, other := strings.CutPrefix(key, otherPrefix)
-		if !other && !strings.HasPrefix(key, "quarkus.") {
+		option := key
+		if name, other := strings.CutPrefix(key, otherPrefix); other {
+			option = name
+		} else if !strings.HasPrefix(key, "quarkus.") {
 			option = serverPrefix + key
 		}
-		for _, name := range []string{variableOf("%prod." + option), variableOf(option)} {
-			value, set := c.variables.look(name)
-			given := c.variables.given[name]
-			if !set && given == nil {
-				continue
+		for _, name := range []string{underscored("%prod." + option), variableOf("%prod." + option), underscored(option), variableOf(option)} {
+			if c.fromVariable(key, name) {
+				break
 			}
-			s := &setting{key: "$" + name, raw: value, file: environment}
-			switch {
-			case given != nil && !set:
-				s.raw = given.raw // a reference to what the environment will have
-			case given == nil && (other || c.copied(key)):
-				s.raw = "${" + name + "}"
-			}
-			if given != nil {
-				s.file, s.line = given.file, given.line
-			}
-			c.file(key, s)
-			break
 		}
 	}
+}
+
+// fromVariable takes an option from a variable, if that is set.
+func (c *conversion) fromVariable(key, name string) bool {
+	value, set := c.variables.look(name)
+	given := c.variables.given[name]
+	if !set && given == nil {
+		return false
+	}
+	s := &setting{key: "$" + name, raw: value, file: environment}
+	switch {
+	case given != nil && !set:
+		s.raw = given.raw // a reference to what the environment will have
+	case given == nil && (strings.HasPrefix(key, otherPrefix) || c.copied(key)) && envName.MatchString(name):
+		s.raw = "${" + name + "}"
+	}
+	if given != nil {
+		s.file, s.line, s.dollars = given.file, given.line, given.dollars
+	}
+	c.file(key, s)
+	return true
+}
+
+// fromNames takes options from variables that nothing has looked for: Debezium Server takes each whose name begins as that of an option, and makes
+// the option's name of it, in small letters with dots. What another option refers to may have no other purpose.
+func (c *conversion) fromNames() {
+	references := ""
+	for _, s := range c.settings {
+		references += s.raw + "\n"
+	}
+	known := map[string]string{}
+	for _, o := range ignoredOptions() {
+		known[variableOf(serverPrefix+o.prefix)] = o.prefix
+	}
+	for _, option := range strings.Fields(optionsOfDebezium) {
+		known[variableOf(serverPrefix+"source."+option)] = "source." + option
+	}
+	for _, option := range sinkOptions() {
+		known[variableOf(serverPrefix+"sink."+option)] = "sink." + option
+	}
+	v := &c.variables
+	for _, name := range slices.Sorted(slices.Values(v.names)) {
+		if v.looked[name] || !optionVariable.MatchString(name) || kubernetesVariable.MatchString(name) {
+			continue
+		}
+		plain := strings.TrimPrefix(strings.ToUpper(name), "_PROD_")
+		key, ok := known[plain]
+		if !ok {
+			key = strings.TrimPrefix(strings.ToLower(strings.ReplaceAll(plain, "_", ".")), serverPrefix)
+		}
+		if ok || !strings.Contains(references, "${"+name) {
+			c.fromVariable(key, name)
+		}
+	}
+}
+
+// sinkOptions are the options of sinks whose names a variable does not tell, because they hold a sign that is no dot.
+func sinkOptions() []string {
+	options := []string{"http.batch.max-size"}
+	for _, name := range []string{"url", "auth.user", "auth.password", "auth.jwt", "auth.seed", "auth.tls.keystore", "auth.tls.keystore.password", "auth.tls.password", "create-stream", "stream-name",
+		"subjects", "storage", "async.enabled", "async.timeout.ms", "sync.retries", "sync.retry.interval.ms", "sync.retry.max.interval.ms", "sync.retry.backoff.multiplier"} {
+		options = append(options, "nats-jetstream."+name)
+	}
+	return options
 }
 
 // variables are those of the environment.
@@ -98,21 +141,26 @@ type variables struct {
 	looked map[string]bool
 }
 
-// give takes a variable of a file.
-func (v *variables) give(s *setting) {
+// give takes a variable of a file, and returns one of the same name that counts no more. One that stands beside a process counts before one of a .env file.
+func (v *variables) give(s *setting, beside bool) (idle *setting) {
 	if v.given == nil {
 		v.given = map[string]*setting{}
 	}
+	if idle = v.given[s.key]; idle != nil && idle.beside && !beside {
+		return s
+	}
+	s.beside = beside
 	v.given[s.key] = s
 	if !slices.Contains(v.names, s.key) {
 		v.names = append(slices.Clone(v.names), s.key)
 	}
+	return idle
 }
 
-// serve reports whether a file sets a variable of Debezium Server.
-func (v *variables) serve() bool {
-	for name := range v.given {
-		if optionVariable.MatchString(name) {
+// serve reports whether a file sets a variable of Debezium Server; beside: one that stands beside a process.
+func (v *variables) serve(beside bool) bool {
+	for name, s := range v.given {
+		if optionVariable.MatchString(name) && (s.beside || !beside) {
 			return true
 		}
 	}
@@ -138,39 +186,7 @@ func (v *variables) look(name string) (value string, set bool) {
 
 // optionVariable is a variable that stands for an option of Debezium Server. kubernetesVariable is one that Kubernetes sets for a service.
 var (
-	optionVariable     = regexp.MustCompile(`^(_PROD_)?DEBEZIUM_(SOURCE|SINK|FORMAT|TRANSFORMS|PREDICATES)_`)
+	notInName          = regexp.MustCompile(`[^A-Za-z0-9]`)
+	optionVariable     = regexp.MustCompile(`(?i)^(_PROD_)?DEBEZIUM_(SOURCE|SINK|FORMAT|TRANSFORMS|PREDICATES)(_|$)`)
 	kubernetesVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP)(_[A-Z]+)?)?)$`)
 )
-
-// ignoredVariable reports whether all options that a variable can stand for have no effect on what an outbox sends, and why.
-func ignoredVariable(name string) (why string, ok bool) {
-	name = strings.TrimPrefix(name, "_PROD_")
-	for _, o := range ignoredOptions() {
-		prefix := variableOf(serverPrefix + o.prefix)
-		if strings.HasPrefix(o.prefix, "source.") && (name == prefix || strings.HasSuffix(o.prefix, ".") && strings.HasPrefix(name, prefix)) {
-			return o.why, true
-		}
-	}
-	return "", false
-}
-
-// unread tells each variable that Debezium Server takes an option from and that was not read, because its name does not tell which option. A variable that a
-// setting refers to is no such.
-func (c *conversion) unread() {
-	references := ""
-	for _, s := range c.settings {
-		references += s.raw + "\n"
-	}
-	v := &c.variables
-	for _, name := range slices.Sorted(slices.Values(v.names)) {
-		if v.looked[name] || !optionVariable.MatchString(name) || kubernetesVariable.MatchString(name) || strings.Contains(references, "${"+name) {
-			continue
-		}
-		if why, ok := ignoredVariable(name); ok {
-			c.out.ignored(&setting{key: "$" + name}, why)
-			continue
-		}
-		c.problems = append(c.problems, &Problem{file: environment, Key: "$" + name, Reason: "stands for an option of Debezium Server that its name does not tell: " +
-			"write that option into the file, as debezium.…=${" + name + "}, or unset the variable if Debezium does not use it"})
-	}
-}

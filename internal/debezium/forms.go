@@ -3,11 +3,13 @@ package debezium
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/tailbox/tailbox/router"
 )
@@ -24,13 +26,15 @@ var (
 	curl        = regexp.MustCompile(`(?m)^[^={\n]*\bcurl\s`)
 	body        = regexp.MustCompile(`\{\s*"`)
 	object      = regexp.MustCompile(`\A(?:\{\s*"|\[\s*\{)`)
-	declared    = regexp.MustCompile(`(?m)^\s*(?:[^#;\s][^#\n]*)?connector\.class\W{1,10}io\.debezium\.`)
+	declared    = regexp.MustCompile(`(?m)^\s*(?:[^#;\s][^#\n]*)?connector\.class(?:\W|\bto\b){1,60}io\.debezium\.`)
 	ksql        = regexp.MustCompile(`(?im)^\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:SOURCE|SINK)\s+CONNECTOR\b`)
 	terraform   = regexp.MustCompile(`(?m)^\s*resource\s+"[A-Za-z0-9_-]+"\s+"[^"]+"\s*\{`)
 	powershell  = regexp.MustCompile(`(?mi)^\s*\$\w+\s*=\s*@[{'"]|\bInvoke-(?:RestMethod|WebRequest)\b`)
 	markup      = regexp.MustCompile(`\A<`)
 	yamlKey     = regexp.MustCompile(`(?m)^(?:apiVersion|kind|services|spec|config|items|connector\.class|name):(?:\s|$)|^---(?:\s|$)`)
 	variable    = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
+	anyVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	sent        = regexp.MustCompile(`@"?([\w./-]+\.json)\b`)
 	interpolate = regexp.MustCompile(`\$\$|\$([A-Za-z_][A-Za-z0-9_]*)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])([^}]*))?\}`)
 	dependent   = regexp.MustCompile(`\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)`)
 )
@@ -42,7 +46,8 @@ func (c *conversion) read(f File) {
 	if c.readOffsets(l.name, f.Data) {
 		return
 	}
-	text := bytes.TrimSpace(bytes.TrimPrefix(f.Data, []byte("\uFEFF")))
+	whole := bytes.TrimPrefix(decoded(f.Data), []byte("\uFEFF"))
+	text := bytes.TrimSpace(whole)
 	bare := text
 	for m := comment.Find(bare); m != nil; m = comment.Find(bare) {
 		bare = bytes.TrimSpace(bare[len(m):])
@@ -69,8 +74,25 @@ func (c *conversion) read(f File) {
 		}
 		c.connectors(l, documents)
 	default:
-		c.properties(l, text)
+		c.properties(l, whole)
 	}
+}
+
+// decoded is a text as UTF-8, if its first character tells that it is UTF-16, as PowerShell writes it.
+func decoded(text []byte) []byte {
+	var order binary.ByteOrder = binary.LittleEndian
+	switch {
+	case bytes.HasPrefix(text, []byte("\xff\xfe")):
+	case bytes.HasPrefix(text, []byte("\xfe\xff")):
+		order = binary.BigEndian
+	default:
+		return text
+	}
+	units := make([]uint16, len(text)/2)
+	for i := range units {
+		units[i] = order.Uint16(text[2*i:])
+	}
+	return []byte(string(utf16.Decode(units)))
 }
 
 // program reads the connector that a program sends to Kafka Connect, such as a script of a shell or the file of an HTTP client. It returns what is left to
@@ -106,6 +128,10 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 	}
 	at, end := body.FindIndex(text), bytes.LastIndexByte(text, '}')
 	if at == nil || end < at[0] {
+		if file := sent.FindSubmatch(text); file != nil {
+			c.form(l, "it sends "+string(file[1])+": give that file")
+			return nil
+		}
 		c.form(l, "it is a script that sends no connector: "+formsRead)
 		return nil
 	}
@@ -143,11 +169,11 @@ func (c *conversion) unreadable(l *layer, format string, text []byte, err error)
 // properties reads Java's properties, or variables as in a .env file.
 func (c *conversion) properties(l *layer, text []byte) {
 	if given := readVariables(l.name, text); len(given) > 0 {
-		c.environ(l, given)
+		c.environ(l, given, false)
 		return
 	}
 	for _, p := range router.ParseProperties(text) {
-		l.settings = append(l.settings, &setting{key: p.Key, raw: strings.TrimSpace(p.Value), file: l.name, line: p.Line})
+		l.settings = append(l.settings, &setting{key: p.Key, raw: p.Value, file: l.name, line: p.Line})
 	}
 }
 
@@ -162,7 +188,7 @@ func readVariables(file string, text []byte) (given []*setting) {
 			continue
 		}
 		key, value, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "export ")), "=")
-		if !ok || !variable.MatchString(key) {
+		if !ok || !anyVariable.MatchString(key) {
 			return nil
 		}
 		value = strings.TrimSpace(value)
@@ -187,6 +213,9 @@ func (c *conversion) document(l *layer, t *tree) {
 		c.several(l, t.get("items").items)
 	case kind == "KafkaConnector":
 		c.strimzi(l, t)
+	case ofConfluent(t):
+		c.parts(l, t, [][]string{{"name", "metadata", "name"}, {"connector.class", "spec", "class"}, {"tasks.max", "spec", "taskMax"}})
+		c.fields(l, "", t.get("spec", "configs"))
 	case kind == "KafkaConnect":
 		c.worker(l, t)
 	case kind == "DebeziumServer":
@@ -199,6 +228,10 @@ func (c *conversion) document(l *layer, t *tree) {
 		c.containers(l, t.get("spec", "containers"))
 	case t.get("apiVersion") != nil && kind != "":
 		return // another resource, such as a Service beside the connector
+	case t.get("debezium") != nil && t.get("debezium").kind == mapping && t.get("debezium", "connector.class") == nil:
+		c.nested(l, "", t)
+	case t.get("error_count") != nil && t.get("configs") != nil, t.get("connector", "state") != nil && t.get("tasks") != nil:
+		c.form(l, "it says how a connector is, and not what it does: "+ask)
 	case t.get("services") != nil:
 		c.compose(l, t.get("services"))
 	case t.get("connectorConfiguration") != nil: // Amazon's MSK Connect
@@ -263,7 +296,26 @@ func expanded(t *tree) bool {
 
 // isConnector reports whether a document is a connector, in one of its forms.
 func isConnector(t *tree) bool {
-	return t.is("kind") == "KafkaConnector" || t.get("kind") == nil && (t.get("config") != nil || t.get("connector.class") != nil || t.get("connectorConfiguration") != nil)
+	return t.is("kind") == "KafkaConnector" || ofConfluent(t) || t.get("kind") == nil && (t.get("config") != nil || t.get("connector.class") != nil || t.get("connectorConfiguration") != nil)
+}
+
+// nested reads options whose names stand in pieces, one inside the other, as Quarkus has them in YAML. Its key ~ is the name above.
+func (c *conversion) nested(l *layer, prefix string, t *tree) {
+	for _, f := range t.fields {
+		key := strings.TrimSuffix(prefix+f.key, ".~")
+		switch f.value.kind {
+		case mapping:
+			c.nested(l, key+".", f.value)
+		case sequence:
+			var items []string
+			for _, item := range f.value.items {
+				items = append(items, item.text)
+			}
+			c.option(l, key, &tree{text: strings.Join(items, ","), line: f.value.line})
+		default:
+			c.option(l, key, f.value)
+		}
+	}
 }
 
 // several takes the only connector of a list, or the only one with an outbox event router.
@@ -320,112 +372,6 @@ func (c *conversion) parts(l *layer, t *tree, options [][]string) {
 	}
 }
 
-// strimzi reads a KafkaConnector.
-func (c *conversion) strimzi(l *layer, t *tree) {
-	c.parts(l, t, [][]string{{"name", "metadata", "name"}, {"connector.class", "spec", "class"}, {"tasks.max", "spec", "tasksMax"}})
-	c.fields(l, "", t.get("spec", "config"))
-	for _, s := range l.settings {
-		switch s.raw { // booleans of the YAML that Kubernetes reads
-		case "yes", "on", "Yes", "On", "YES", "ON":
-			s.raw = "true"
-		case "no", "off", "No", "Off", "NO", "OFF":
-			s.raw = "false"
-		}
-	}
-}
-
-// worker reads a KafkaConnect, which is the worker of connectors.
-func (c *conversion) worker(l *layer, t *tree) {
-	own := &layer{name: l.name}
-	c.layers = append(c.layers, own)
-	if servers := t.get("spec", "bootstrapServers"); servers != nil {
-		c.option(own, "bootstrap.servers", servers)
-	}
-	c.fields(own, "", t.get("spec", "config"))
-	for _, key := range []string{"tls", "authentication"} {
-		c.unreadPart(own, "spec."+key, t.get("spec", key), "write it as producer.security.protocol, producer.sasl.* and producer.ssl.* into spec.config")
-	}
-}
-
-// unreadPart tells a part that matters and is not read.
-func (c *conversion) unreadPart(l *layer, key string, part *tree, fix string) {
-	if part != nil && part.kind != null {
-		c.problems = append(c.problems, &Problem{file: l.name, line: part.line, Key: key, Reason: "is not read: " + fix})
-	}
-}
-
-// operator reads the resource of Debezium's operator.
-func (c *conversion) operator(l *layer, spec *tree) {
-	prefixed := func(prefix string, t *tree) { c.fields(l, prefix, t) }
-	one := func(key string, path ...string) {
-		if value := spec.get(path...); value != nil {
-			c.option(l, serverPrefix+key, value)
-		}
-	}
-	one("source.connector.class", "source", "class")
-	prefixed(serverPrefix+"source.", spec.get("source", "config"))
-	one("sink.type", "sink", "type")
-	prefixed(serverPrefix+"sink."+spec.is("sink", "type")+".", spec.get("sink", "config"))
-	for _, part := range []string{"key", "value", "header"} {
-		one("format."+part, "format", part, "type")
-		prefixed(serverPrefix+"format."+part+".", spec.get("format", part, "config"))
-	}
-	var names []string
-	if chain := spec.get("transforms"); chain != nil {
-		for i, transform := range chain.items {
-			name := fmt.Sprintf("t%d", i)
-			names = append(names, name)
-			prefix := serverPrefix + "transforms." + name + "."
-			for _, key := range []string{"type", "predicate", "negate"} {
-				if value := transform.get(key); value != nil {
-					c.option(l, prefix+key, value)
-				}
-			}
-			prefixed(prefix, transform.get("config"))
-		}
-	}
-	if len(names) > 0 {
-		c.option(l, serverPrefix+"transforms", &tree{text: strings.Join(names, ",")})
-	}
-	names = nil
-	if predicates := spec.get("predicates"); predicates != nil {
-		for _, f := range predicates.fields {
-			names = append(names, f.key)
-			one("predicates."+f.key+".type", "predicates", f.key, "type")
-			prefixed(serverPrefix+"predicates."+f.key+".", f.value.get("config"))
-		}
-		c.option(l, serverPrefix+"predicates", &tree{text: strings.Join(names, ",")})
-	}
-	prefixed("quarkus.", spec.get("quarkus", "config"))
-	c.unreadPart(l, "spec.runtime.environment", spec.get("runtime", "environment"), "give the variables in a .env file beside this one")
-}
-
-// configMap reads the files of a ConfigMap, each in its own form.
-func (c *conversion) configMap(l *layer, t *tree) {
-	for _, part := range []string{"data", "stringData"} {
-		files := t.get(part)
-		if files != nil && t.is("kind") == "Secret" && part == "data" {
-			c.unreadPart(l, "data", files, "it is in base64: give what it holds in a file")
-			continue
-		}
-		if files == nil {
-			continue
-		}
-		var given []*setting
-		for _, f := range files.fields {
-			switch {
-			case f.value.kind != scalar:
-			case variable.MatchString(f.key), strings.HasPrefix(f.key, serverPrefix):
-				given = append(given, &setting{key: f.key, raw: f.value.text, file: l.name, line: f.value.line})
-			case strings.HasSuffix(f.key, ".sh") && !strings.Contains(f.value.text, "connector.class"): // it starts something
-			case strings.ContainsAny(f.value.text, "=:{"):
-				c.read(File{Name: f.key, Data: []byte(f.value.text)})
-			}
-		}
-		c.environ(l, given)
-	}
-}
-
 // fields reads options that stand side by side, under a prefix. There may be none.
 func (c *conversion) fields(l *layer, prefix string, t *tree) {
 	if t == nil {
@@ -442,7 +388,8 @@ func (c *conversion) option(l *layer, key string, value *tree) {
 		c.problems = append(c.problems, &Problem{file: l.name, line: value.line, Key: key, Reason: "must be a text, a number or a boolean"})
 		return
 	case null:
+		c.out.ignored(&setting{key: key}, "it is null, so that its default counts")
 		return
 	}
-	l.settings = append(l.settings, &setting{key: key, raw: strings.TrimSpace(value.text), file: l.name, line: value.line})
+	l.settings = append(l.settings, &setting{key: key, raw: value.text, file: l.name, line: value.line})
 }

@@ -1,11 +1,13 @@
 package debezium_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/tailbox/tailbox/internal/debezium"
 )
@@ -44,6 +46,15 @@ func specOnly(options string) string {
 	return regexp.MustCompile(`"(connector\.class|tasks\.max)":[^,]*,`).ReplaceAllString(options, "")
 }
 
+// utf16Text is a text in UTF-16, with its mark in front.
+func utf16Text(text string, order binary.AppendByteOrder) string {
+	var b []byte
+	for _, unit := range utf16.Encode([]rune("\uFEFF" + text)) {
+		b = order.AppendUint16(b, unit)
+	}
+	return string(b)
+}
+
 // encoded is a text as JSON.
 func encoded(t *testing.T, text string) string {
 	t.Helper()
@@ -71,6 +82,9 @@ func TestImportForms(t *testing.T) {
 	for name, c := range map[string][]string{
 		"with a BOM":                  {worker, "\uFEFF" + connector},
 		"with comments":               {worker, "// the outbox\n# of orders\n/* and\nmore */\n" + connector},
+		"in UTF-16":                   {worker, utf16Text(connector, binary.LittleEndian)},
+		"in UTF-16, the other way":    {worker, utf16Text(connector, binary.BigEndian)},
+		"Confluent for Kubernetes":    {worker, "apiVersion: platform.confluent.io/v1beta1\nkind: Connector\nmetadata: {name: outbox-connector}\nspec:\n  class: io.debezium.connector.postgresql.PostgresConnector\n  taskMax: 1\n  configs:\n" + yamlOf(t, 4, "connector.class", "tasks.max")},
 		"a list of one":               {worker, "[" + connector + "]"},
 		"a list of several":           {worker, "[" + other + ", " + connector + "]"},
 		"expand=info":                 {worker, `{"files": {"info": ` + other + `, "status": {}}, "outbox-connector": {"info": ` + connector + `, "status": {"name": "outbox-connector"}}}`},
@@ -160,7 +174,19 @@ spec:
     - type: io.debezium.transforms.outbox.EventRouter
       config: {route.topic.replacement: orders}
 `
+	const nested = `debezium:
+  sink: {type: kafka, kafka: {producer: {bootstrap.servers: k:9092, key: {serializer: org.apache.kafka.common.serialization.StringSerializer}, value.serializer: org.apache.kafka.common.serialization.StringSerializer}}}
+  source:
+    connector: {class: io.debezium.connector.postgresql.PostgresConnector}
+    database: {hostname: db, user: u, password: "${DB_PASSWORD}", dbname: shop}
+    topic.prefix: shop
+    table: {include: {list: [public.outbox]}}
+    plugin: {name: pgoutput}
+  format: {key: simplestring, value: simplestring, header: {~: json, schemas: {enable: false}}}
+  transforms: {~: t0, t0: {type: io.debezium.transforms.outbox.EventRouter, route: {topic: {replacement: orders}}}}
+`
 	for name, data := range map[string]string{
+		"nested.yaml":  nested,
 		".env":         dotenv.String() + idle + "=data/offsets.dat\n",
 		"compose.yml":  "services:\n  debezium:\n    image: quay.io/debezium/server:3.0\n    environment:\n" + compose.String() + "      " + idle + ": data/offsets.dat\n",
 		"deploy.yaml":  "apiVersion: apps/v1\nkind: Deployment\nspec:\n  template:\n    spec:\n      containers:\n        - name: debezium\n          env:\n" + containers.String() + "---\napiVersion: v1\nkind: Service\nspec: {ports: []}\n",
@@ -220,6 +246,14 @@ func TestImportStrangeForms(t *testing.T) {
 		"a request of a file":     {"POST /connectors\n\n< ./outbox.json\n", "no request in it sends a connector"},
 		"a broken request":        {"POST /connectors\n\n" + strings.Replace(connector, ",", "", 1), "JSON: cannot be read"},
 		"a template of a request": {"POST /connectors\n\n" + strings.Replace(connector, `"5432"`, "{{port}}", 1), "it is a template"},
+		"Go's code":               {"var c = map[string]string{\n\t" + `"connector.class":              "io.debezium.connector.postgresql.PostgresConnector",` + "\n}\n", "a form that tailbox does not read"},
+		"Kotlin's code":           {"val c = mapOf(\n  " + class("to") + ",\n)\n", "a form that tailbox does not read"},
+		"a check's answer":        {`{"name": "x", "error_count": 0, "configs": [{"value": {"name": "connector.class", "value": "x"}}]}`, "it says how a connector is"},
+		"a status":                {`{"name": "x", "connector": {"state": "RUNNING"}, "tasks": [{"id": 0}]}`, "it says how a connector is"},
+		"a script of a file":      {"curl -X POST -H 'Accept: */*' --data @conf/register.json http://localhost:8083/connectors\n", "it sends conf/register.json: give that file"},
+		"Quarkus":                 {"quarkus.debezium.plugin.name=pgoutput\nquarkus.debezium.transforms=t0\n", "is of an extension of Quarkus in the application"},
+		"Quarkus's outbox":        {"quarkus.debezium-outbox.table-name=events\n", "give the configuration of the connector that reads it"},
+		"a placeholder":           {"services: {d: {environment: {DEBEZIUM_SOURCE_CONNECTOR_CLASS: io.debezium.connector.postgresql.PostgresConnector, DEBEZIUM_TRANSFORMS: o, DEBEZIUM_TRANSFORMS_O_TYPE: io.debezium.transforms.outbox.EventRouter, DEBEZIUM_TRANSFORMS_O_ROUTE_TOPIC_REPLACEMENT: \"$${routedByValue}\"}}}\n", "write $$$${routedByValue}"},
 		"HTML":                    {"<html></html>", "HTML"},
 		"two documents":           {"kind: KafkaConnector\nspec: {config: {transforms.o.type: io.debezium.transforms.outbox.EventRouter}}\n---\nkind: KafkaConnector\nmetadata: {name: second}\nspec: {config: {transforms.o.type: io.debezium.transforms.outbox.EventRouter}}\n", "2 connectors"},
 		"two servers":             {"services:\n  a: {environment: {DEBEZIUM_SINK_TYPE: kafka}}\n  b: {environment: {DEBEZIUM_SINK_TYPE: http}}\n", "a second Debezium Server"},
@@ -295,6 +329,30 @@ func TestScriptRefused(t *testing.T) {
 		_, err := debezium.Import([]debezium.File{{Name: "file", Data: []byte(c.script)}}, environment(), nil, bytea)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestImportGivenBeside: what a compose file, a container or Debezium's operator names is read if it is given, and what stands beside a process counts before it.
+func TestImportGivenBeside(t *testing.T) {
+	t.Parallel()
+	const secret = "kind: Secret\nmetadata: {name: s}\nstringData: {DB_USER: u, DEBEZIUM_SOURCE_SLOT_NAME: beside}\n"
+	const other = "environment: {DEBEZIUM_SOURCE_SLOT_NAME: own}"
+	for name, c := range map[string]struct{ file, beside, text, slot string }{
+		"a .env file":     {"services: {d: {image: debezium/server, env_file: [./conf/d.env]}}\n", "d.env", "DEBEZIUM_SOURCE_SLOT_NAME=beside\n", "beside"},
+		"variables":       {"services: {d: {env_file: {path: d.env}, " + other + "}}\n", "d.env", "DEBEZIUM_SOURCE_SLOT_NAME=beside\n", "own"},
+		"a secret":        {"kind: Pod\nspec: {containers: [{image: debezium/server, envFrom: [{secretRef: {name: s}}]}]}\n", "secret.yaml", secret, "beside"},
+		"secrets, nested": {"kind: DebeziumServer\nspec: {runtime: {environment: {vars: [{name: X, value: y}], from: [{secretRef: {name: s}}]}}}\n", "secret.yaml", secret, "beside"},
+	} {
+		for _, order := range [][]string{{"a.yaml", c.file, c.beside, c.text}, {c.beside, c.text, "a.yaml", c.file}} {
+			yaml := imported(t, environment(), append([]string{"application.properties", text(t, "server.properties")}, order...)...)
+			if !has(yaml, fmt.Sprintf("slot: %q", c.slot)) {
+				t.Errorf("%s: the slot is not %s in\n%s", name, c.slot, yaml)
+			}
+		}
+		_, err := debezium.Import([]debezium.File{{Name: "a.yaml", Data: []byte(c.file)}}, environment(), nil, bytea)
+		if err == nil || !strings.Contains(err.Error(), "is not read: give ") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (s *setting) override(by *setting) {
 
 // merge makes one configuration of the files. Which of several counts is not the same in Debezium Server and in Kafka Connect.
 func (c *conversion) merge() {
-	c.server = c.variables.serve()
+	c.server = c.variables.serve(false)
 	for _, l := range c.layers {
 		for _, s := range l.settings {
 			name, _ := inProfile(s.key)

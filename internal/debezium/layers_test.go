@@ -148,6 +148,17 @@ func TestImportEnvironment(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("a wrong login in the environment: %v", err)
 	}
+	// A name in small letters counts too, and before the one in capitals.
+	if yaml := imported(t, environment("debezium_source_slot_name", "small", "DEBEZIUM_SOURCE_SLOT_NAME", "x"), "application.properties", server); !has(yaml, `slot: "small"`) {
+		t.Errorf("not the slot of the variable in small letters:\n%s", yaml)
+	}
+	for _, name := range []string{"compose.yaml", "service.env", "pod.yaml"} {
+		given := map[string]string{"compose.yaml": "services: {d: {image: debezium/server, environment: {debezium_source_slot_name: small}}}", "service.env": "debezium_source_slot_name=small\n",
+			"pod.yaml": "kind: Pod\nspec: {containers: [{image: debezium/server, env: [{name: debezium_source_slot_name, value: small}]}]}\n"}[name]
+		if yaml := imported(t, environment(), "application.properties", server, name, given); !has(yaml, `slot: "small"`) {
+			t.Errorf("%s: not its slot:\n%s", name, yaml)
+		}
+	}
 	// Kafka Connect does not look into the environment.
 	env := environment("DEBEZIUM_VALUE_CONVERTER", "x", "SLOT_NAME", "x", "VALUE_CONVERTER", "x")
 	if yaml := imported(t, env, "worker.properties", text(t, "worker.properties"), "connector.json", text(t, "connector.json")); !has(yaml, "format.value: json") || has(yaml, `slot: "x"`) {

@@ -62,6 +62,7 @@ func (c *conversion) mongoURL() {
 	decides("url", keys...)
 	c.address = quoted(uri)
 	c.out.set(1, "url", c.address, "")
+	c.out.comesFrom(keys...)
 	if database := c.firstDatabase(); database != "" {
 		c.out.set(1, "schema", quoted(database), "the database of the collections tailbox_*")
 	}

@@ -28,6 +28,7 @@ func (c *conversion) mysqlURL() {
 	decides("url", keys...)
 	c.address = quoted("mysql://" + user + address + "/" + urlPart(c.firstDatabase()) + c.mysqlTLS())
 	c.out.set(1, "url", c.address, "")
+	c.out.comesFrom(keys...)
 }
 
 // userOf is user:password@ of two options, and those.

@@ -45,6 +45,14 @@ func (c *conversion) nats() {
 	for _, name := range []string{"stream-name", "subjects", "storage"} {
 		c.ignore("it only says how to make a stream", prefix+name)
 	}
+	for _, header := range c.headers() {
+		switch name := strings.ToLower(header[1]); {
+		case name == "nats-msg-id" && header[0] == c.columnOf("table.field.event.id", "id"):
+			c.out.set(2, "msg_id", "id", "the header "+header[1]+", by which the stream drops duplicates", c.placements)
+		case name == "status", strings.HasPrefix(name, "nats-"):
+			c.problem(c.placements, "places the header %s, which tells the server what to do, and which tailbox's NATS sink leaves out: take it out of this option; Nats-Msg-Id can hold the message's id", header[1])
+		}
+	}
 	c.out.set(2, "metadata_headers", "false", "no tailbox-* headers: what reads the stream sees what Debezium sends, and Nats-Msg-Id")
 	for _, name := range []string{"async.enabled", "async.timeout.ms", "sync.retries", "sync.retry.interval.ms", "sync.retry.max.interval.ms",
 		"sync.retry.backoff.multiplier"} {

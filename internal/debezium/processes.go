@@ -12,6 +12,7 @@ func (c *conversion) compose(l *layer, services *tree) {
 		add := func(key string, value *tree) {
 			s := &setting{key: key, file: l.name, line: value.line, raw: "${" + key + "}"} // without a value, that of whoever starts it
 			if value.kind == scalar {
+				s.dollars = "$$$$"
 				s.raw = interpolate.ReplaceAllStringFunc(value.text, func(ref string) string { return c.ofCompose(s, ref) })
 			}
 			given = append(given, s)
@@ -29,7 +30,7 @@ func (c *conversion) compose(l *layer, services *tree) {
 				add(key, t)
 			}
 		}
-		c.process(l, given, service.value, "services."+service.key+".", "env_file", "give that file beside this one")
+		c.process(l, given, service.value, "services."+service.key+".", "env_file", "path", "give NAME beside this file, or remove this if Debezium uses no variable of it")
 	}
 }
 
@@ -58,7 +59,7 @@ func (c *conversion) containers(l *layer, all *tree) {
 		var given []*setting
 		if environ := container.get("env"); environ != nil {
 			for _, item := range environ.items {
-				s := &setting{key: item.is("name"), file: l.name, line: item.line}
+				s := &setting{key: item.is("name"), file: l.name, line: item.line, dollars: "$$$$"}
 				s.raw = dependent.ReplaceAllStringFunc(item.is("value"), func(ref string) string {
 					if ref == "$$" {
 						return "$"
@@ -71,22 +72,22 @@ func (c *conversion) containers(l *layer, all *tree) {
 				given = append(given, s)
 			}
 		}
-		c.process(l, given, container, "", "envFrom", "give what it names in a file beside this one")
+		c.process(l, given, container, "", "envFrom", "name", "give NAME, with its values in clear text, beside this file, or remove this if Debezium uses none of them")
 	}
 }
 
 // process takes the variables of a service or a container, which stands at a place in its file, if that is Debezium's. Others that it has under a key are not read.
-func (c *conversion) process(l *layer, given []*setting, of *tree, place, others, fix string) {
+func (c *conversion) process(l *layer, given []*setting, of *tree, place, others, field, fix string) {
 	server, worker := serves(given), works(given) || slices.ContainsFunc(given, func(s *setting) bool { return ofConverter(workerOption(s.key)) })
 	if !server && !worker && !strings.Contains(of.is("image"), "debezium") {
 		return
 	}
-	c.unreadPart(l, place+others, of.get(others), fix)
+	c.unreadPart(l, place+others, of.get(others), field, fix)
 	if worker && !server {
-		c.environWorker(l, given)
+		c.environWorker(l, given, true)
 		return
 	}
-	c.environ(l, given)
+	c.environ(l, given, true)
 }
 
 // workerOption is the option of Kafka Connect's worker that a variable is named after.
@@ -110,31 +111,32 @@ func works(given []*setting) bool {
 	})
 }
 
-// environ takes the variables of one process: options of Debezium Server, or of a worker of Kafka Connect. All others may be referred to.
-func (c *conversion) environ(l *layer, given []*setting) {
-	if serves(given) && c.variables.serve() {
+// environ takes the variables of one process: options of Debezium Server, or of a worker of Kafka Connect. All others may be referred to. Those of a .env file
+// add up to those that stand beside a process.
+func (c *conversion) environ(l *layer, given []*setting, beside bool) {
+	if beside && serves(given) && c.variables.serve(true) {
 		c.form(l, "it has the variables of a second Debezium Server: give those of one")
 		return
 	}
 	if works(given) {
-		c.environWorker(l, given)
+		c.environWorker(l, given, beside)
 		return
 	}
 	for _, s := range given {
 		if strings.HasPrefix(s.key, serverPrefix) {
 			l.settings = append(l.settings, s)
-		} else {
-			c.variables.give(s)
+		} else if idle := c.variables.give(s, beside); idle != nil {
+			c.out.ignored(&setting{key: "$" + idle.key}, "it is set again in another file, and that counts")
 		}
 	}
 }
 
-func (c *conversion) environWorker(l *layer, given []*setting) {
-	if c.worked {
+func (c *conversion) environWorker(l *layer, given []*setting, beside bool) {
+	if c.worked && beside {
 		c.form(l, "it has the variables of a second worker of Kafka Connect: give those of one")
 		return
 	}
-	c.worked = true
+	c.worked = c.worked || beside
 	own := &layer{name: l.name}
 	var avro []*setting
 	for _, s := range given {
@@ -163,7 +165,9 @@ func (c *conversion) environWorker(l *layer, given []*setting) {
 		own.settings = append(own.settings, &setting{key: workerOption(option), raw: raw, file: s.file, line: s.line})
 	}
 	own.settings = append(own.settings, avro...)
-	c.layers = append(c.layers, own)
+	if c.layers = append(c.layers, own); !beside { // those beside a process count before it
+		c.layers = append([]*layer{own}, c.layers[:len(c.layers)-1]...)
+	}
 }
 
 // apicurio is the variable by which Debezium's image makes Apicurio's the worker's converters, whatever other variables say.

@@ -137,7 +137,8 @@ func TestImportSinkOptions(t *testing.T) {
 	t.Parallel()
 	const nats = "debezium.sink.type=nats-jetstream\ndebezium.sink.nats-jetstream.url=nats://a\n"
 	for lines, want := range map[string]string{
-		"debezium.sink.kafka.foo=x":                                     `debezium.sink.kafka.foo "x"`,
+		"debezium.sink.kafka.foo=x":                                     "",
+		"debezium.sink.type=redis\ndebezium.sink.redis.address=x":       "debezium.sink.type",
 		nats + "debezium.sink.nats-jetstream.foo=x":                     `debezium.sink.nats-jetstream.foo "x"`,
 		httpSink + "\ndebezium.sink.http.foo=x":                         `debezium.sink.http.foo "x"`,
 		"debezium.sink.http.foo=x":                                      "",

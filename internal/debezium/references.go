@@ -76,6 +76,9 @@ var reference = regexp.MustCompile(`\$\{[A-Z0-9_]+(:-[^}]*)?\}`)
 // resolve returns what a value is with its references resolved, or why that cannot be done. Variables of the environment stay
 // references to them, or are taken as they are now.
 func (c *conversion) resolve(key, raw string, now bool) (value, fault string) {
+	if !strings.HasSuffix(key, "password") { // whose blanks count
+		raw = strings.TrimSpace(raw)
+	}
 	if found := template.FindString(raw); found != "" {
 		return raw, found + " is filled in before Debezium sees it: write the value"
 	}
@@ -107,9 +110,9 @@ func (r *resolver) wrong(ref, format string, args ...any) string {
 	return ref
 }
 
-// expressions resolves the references of Debezium Server. What they stand for may hold others.
+// expressions resolves the references of Debezium Server. What they stand for may hold others. A $ that is none is written $$ or \$.
 func (r *resolver) expressions(s string) string {
-	return expression.ReplaceAllStringFunc(s, func(ref string) string {
+	return expression.ReplaceAllStringFunc(strings.ReplaceAll(s, `\$`, "$$"), func(ref string) string {
 		if ref == "$$" {
 			return "$"
 		}
@@ -133,7 +136,11 @@ func (r *resolver) expressions(s string) string {
 		if byDefault != "" {
 			return byDefault[1:]
 		}
-		return r.wrong(ref, "${%s} is a reference that nothing defines: write $${%s} if it is meant for Debezium itself", name, name)
+		dollars := "$$"
+		if set := r.c.settings[r.key]; set != nil && set.dollars != "" {
+			dollars = set.dollars
+		}
+		return r.wrong(ref, "${%s} is a reference that nothing defines: write %s{%s} if it is meant for Debezium itself", name, dollars, name)
 	})
 }
 

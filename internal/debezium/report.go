@@ -24,8 +24,8 @@ type Option struct {
 }
 
 // Report returns what becomes of each option, in the order of the files, and last what is missing. Where Import fails, at least one is refused. See Import.
-func Report(files []File, env func(string) (string, bool), names []string, describe Describe) []Option {
-	c := converted(files, env, names, describe)
+func Report(files []File, env func(string) (string, bool), names []string, describe Describe, checks ...Check) []Option {
+	c := converted(files, env, names, describe, checks)
 	var all []Option
 	told := map[*setting]bool{}
 	tell := func(settings ...*setting) {

@@ -107,6 +107,9 @@ func TestReportOfWorkerVariables(t *testing.T) {
 func TestReportOfSharedKeys(t *testing.T) {
 	t.Parallel()
 	const json = "org.apache.kafka.connect.json.JsonConverter"
+	columns := func(string, string, string) (map[string]string, error) {
+		return map[string]string{"payload": `{"type":"bytes","optional":true}`}, nil
+	}
 	for name, c := range map[string]struct {
 		worker  string
 		options string
@@ -125,7 +128,7 @@ func TestReportOfSharedKeys(t *testing.T) {
 	} {
 		files := []debezium.File{{Name: "c", Data: []byte(strings.Replace(text(t, "connector.json"), `"tasks.max": 1`, c.options, 1))},
 			{Name: "w", Data: []byte("bootstrap.servers=k:9092\n# a comment\n" + c.worker)}}
-		report := debezium.Report(files, environment(), nil, bytea)
+		report := debezium.Report(files, environment(), nil, columns)
 		var got []string
 		for _, o := range report {
 			if o.Key == "key.converter.schemas.enable" {
@@ -135,7 +138,7 @@ func TestReportOfSharedKeys(t *testing.T) {
 		if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-		if _, err := debezium.Import(files, environment(), nil, bytea); refuses(report) != (err != nil) {
+		if _, err := debezium.Import(files, environment(), nil, columns); refuses(report) != (err != nil) {
 			t.Errorf("%s: the import says %v, and the report %+v", name, err, report)
 		}
 	}

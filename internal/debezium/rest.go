@@ -28,22 +28,22 @@ func ignoredOptions() []ignoredOption {
 		{"source.event.processing.failure.handling.mode", "a row that cannot be read is a dead letter"},
 		{"source.publication.", "tailbox init makes the publication where it is missing, for the outbox tables alone"},
 		{"source.slot.", own}, {"source.lsn.flush.", own}, {"source.flush.lsn.source", own}, {"source.status.update.interval.ms", own},
-		{"source.xmin.fetch.interval.ms", own}, {"source.replica.identity.autoset.values", "inserts do not need it"},
+		{"source.xmin.fetch.interval.ms", own}, {"source.publish.via.partition.root", "it is in the publication, which stays"}, {"source.table.ignore.builtin", "the tables are named"}, {"source.offsets.storage.topic", "the position is kept in the database, in tailbox_checkpoint"}, {"source.replica.identity.autoset.values", "inserts do not need it"},
 		{"source.tombstones.on.delete", "deletes of outbox rows send nothing"}, {"source.skipped.operations", "inserts alone are sent"},
 		{"source.unavailable.value.placeholder", "an insert holds all its values"}, {"source.toasted.value.placeholder", "an insert holds all its values"},
-		{"source.decimal.handling.mode", "decimals are placed as text"}, {"source.time.precision.mode", "times are placed as with adaptive, its default"}, {"source.binary.handling.mode", "it is at its default"},
+		{"source.decimal.handling.mode", "decimals are sent as text"}, {"source.time.precision.mode", "it is at its default"}, {"source.binary.handling.mode", "it is at its default"},
 		{"source.interval.handling.mode", "intervals are placed as text"}, {"source.hstore.handling.mode", "hstore is placed as text"},
 		{"source.money.fraction.digits", "money is placed as text"}, {"source.include.unknown.datatypes", "every type is placed as text"},
 		{"source.schema.name.adjustment.mode", "no schema is sent"}, {"source.field.name.adjustment.mode", "no schema is sent"},
 		{"source.include.schema.changes", "changes of the schema are no messages of the outbox, and are not sent"}, {"source.schema.refresh.mode", "no schema is sent"}, {"source.schema.include.list", "the tables are named"},
 		{"source.schema.exclude.list", "the tables are named"}, {"source.table.exclude.list", "the tables are named"}, {"source.table.blacklist", "the tables are named"},
 		{"source.schema.whitelist", "the tables are named"}, {"source.schema.blacklist", "the tables are named"}, {"source.database.whitelist", "the tables are named"}, {"source.database.include.list", "the tables are named"},
-		{"source.schema.history.", "there is no schema history"}, {"source.database.history.", "there is no schema history"},
+		{"source.schema.history.", "there is no schema history"}, {"source.database.history.", "there is no schema history"}, {"source.database.history", "there is no schema history"},
 		{"source.signal.", "tailbox has commands for that"}, {"source.notification.", "see docs/metrics.md"}, {"source.custom.metric.tags", "see docs/metrics.md"},
 		{"source.extended.headers.enabled", "headers about Debezium itself are not sent"}, {"source.sourceinfo.struct.maker", "the event's source is not sent"},
 		{"source.source.struct.version", "the event's source is not sent"}, {"source.topic.", "the router names the topics"}, {"source.message.key.columns", "the router makes the key"},
 		{"source.tasks.max", "there is one"}, {"source.config.action.reload", "secrets are read when tailbox starts"}, {"source.name", own}, {"source.database.server.name", own}, {"source.database.tcpKeepAlive", own}, {"source.tcp.keep.alive", own},
-		{"source.database.query.timeout.ms", own}, {"source.database.connectionTimeZone", own}, {"source.database.sslfactory", own},
+		{"source.database.query.timeout.ms", own}, {"source.database.sslfactory", own},
 		{"source.executor.", own}, {"source.record.processing.", own}, {"source.task.management.timeout.ms", own}, {"source.provide.transaction.metadata", "no message of the outbox has it, and nobody writes the topic of transactions any more"},
 		{"source.guardrail.", own}, {"source.connection.validation.timeout.ms", own}, {"source.internal.", own}, {"source.openlineage.", own},
 		{"source.database.server.id", own}, {"source.database.server.id.offset", own}, {"source.connect.timeout.ms", own}, {"source.connect.keep.alive", own},
@@ -51,7 +51,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.include.query", "the event's source is not sent"}, {"source.resolve.create.table.like.schema", "there is no schema history"},
 		{"source.event.deserialization.failure.handling.mode", "a row that cannot be read is a dead letter"}, {"source.inconsistent.schema.handling.mode", "a row that cannot be read is a dead letter"},
 		{"source.enable.time.adjuster", "years are written with four digits"}, {"source.read.only", own}, {"source.gtid.", own}, {"source.connector.adapter", own}, {"source.database.initial.statements", own}, {"source.database.protocol", own},
-		{"source.database.jdbc.", own}, {"source.database.allowPublicKeyRetrieval", own}, {"source.database.dbname", "source.url names a database"}, {"source.bigint.unsigned.handling.mode", "no such column is placed"},
+		{"source.database.jdbc.", own}, {"source.database.dbname", "source.url names a database"}, {"source.bigint.unsigned.handling.mode", "it is at its default"},
 		{"source.ddl.parser.type", "there is no schema history"}, {"source.include.schema.comments", "no schema is sent"}, {"source.event.converting.failure.handling.mode", "a row that cannot be read is a dead letter"},
 		{"source.streaming.delay.ms", own}, {"source.query.fetch.size", own}, {"source.skip.messages.without.change", "inserts alone are sent"}, {"source.statistics.metrics.enabled", own},
 		{"source.transaction.metadata.factory", "the event's source is not sent"},
@@ -65,6 +65,12 @@ func ignoredOptions() []ignoredOption {
 		{"transforms.", "the transformation is not in the list of transforms"}, {"predicates", "no transformation uses it"}, {"predicates.", "no transformation uses it"}, {"sink.", "it is of another sink"}, {"format.", "it is of another format"},
 		{"key.converter.", "it is of another converter"}, {"value.converter.", "it is of another converter"}, {"header.converter.", "it is of another converter"},
 	}
+}
+
+// driverOptions are options of the drivers of Postgres, MySQL and MariaDB that change nothing that the log holds. Debezium passes all options database. and driver. on to them.
+func driverOptions() []string {
+	return []string{"ApplicationName", "allowPublicKeyRetrieval", "autoReconnect", "characterEncoding", "connectTimeout", "connectionTimeZone", "loginTimeout", "requireSSL", "serverTimezone",
+		"socketTimeout", "tcpKeepAlive", "useSSL", "useUnicode"}
 }
 
 // workerOptions are those of Kafka Connect's worker, which stand in a file of its own.
@@ -110,6 +116,9 @@ func (c *conversion) rest() {
 			}
 		}
 		name, source := strings.CutPrefix(key, "source.")
+		if _, option, _ := strings.Cut(name, "."); source && why == "" && (strings.HasPrefix(name, "database.") || strings.HasPrefix(name, "driver.")) && containsFold(driverOptions(), option) {
+			why = "it is about the driver's own connection"
+		}
 		if why == "" && source && isRouterOption(name) {
 			why = "without transforms.NAME. in front, Debezium ignores it as well"
 		}
@@ -143,6 +152,9 @@ func (c *conversion) harmful() {
 		}
 		c.out.ignored(s, "it is at its default")
 	}
+	if s := c.settings["source.skipped.operations"]; s != nil && containsFold(commas(s.value), "c") {
+		c.problem(c.take("source.skipped.operations"), "has Debezium skip inserts, so that it sends no message of the outbox: take c out of it, or remove it, if messages are to be sent")
+	}
 	for _, key := range []string{"source.gtid.source.includes", "source.gtid.source.excludes"} {
 		if s := c.settings[key]; s != nil && c.settings["source.gtid.source.filter.dml.events"].is("false") {
 			c.ignore("it chooses a position, and no rows", key)
@@ -153,8 +165,18 @@ func (c *conversion) harmful() {
 	if s := c.settings["source.exactly.once.support"]; s.is("required") {
 		c.problem(c.take("source.exactly.once.support"), "has Kafka Connect send in transactions, and tailbox can send a message twice: let what reads the messages drop those whose header id it has seen, then remove this option")
 	}
-	for _, key := range c.keys("source.column.") {
-		if (key == "source.column.exclude.list" || key == "source.column.blacklist") && !c.sends(c.settings[key].value) {
+	for _, key := range append(c.keys("source.column."), c.keys("source.datatype.propagate.source.type")...) {
+		some, all := c.sends(c.settings[key].value)
+		switch {
+		case strings.HasSuffix(key, ".propagate.source.type") && !c.out.names(".schema: "):
+			c.ignore("no schema is sent", key)
+			continue
+		case key == "source.column.include.list" || key == "source.column.whitelist":
+			if all {
+				c.ignore("it names all columns that are sent", key)
+				continue
+			}
+		case !some && !strings.HasPrefix(key, "source.datatype."):
 			c.ignore("it names no column that is sent", key)
 			continue
 		}
@@ -174,23 +196,25 @@ func (c *conversion) harmful() {
 	c.ignore("messages without a table are not sent", "source.message.prefix.exclude.list")
 }
 
-// sends reports whether a list of patterns names a column of an outbox that the router reads.
-func (c *conversion) sends(patterns string) bool {
+// sends reports whether a list of patterns names a column of an outbox that the router reads, and whether it names all of them.
+func (c *conversion) sends(patterns string) (some, all bool) {
 	columns := []string{c.columnOf("table.field.event.id", "id"), c.columnOf("table.field.event.key", "aggregateid"), c.columnOf("table.field.event.payload", "payload"),
-		c.columnOf("route.by.field", "aggregatetype"), c.options["table.field.event.timestamp"], c.options["table.field.event.schema.version"]}
+		c.columnOf("route.by.field", "aggregatetype"), c.options["table.field.event.timestamp"], c.options["table.field.event.schema.version"], c.options["tracing.span.context.field"]}
 	columns = append(columns, c.placed()...)
-	for _, pattern := range commas(patterns) {
-		re, err := regexp.Compile(`^(?i:` + pattern + `)$`)
-		if err != nil {
-			return true
-		}
-		for _, table := range c.tables {
-			if slices.ContainsFunc(columns, func(column string) bool { return column != "" && re.MatchString(table+"."+column) }) {
-				return true
+	re, err := regexp.Compile(`^(?i:` + strings.Join(commas(patterns), "|") + `)$`)
+	if err != nil {
+		return true, false
+	}
+	all = true
+	for _, table := range c.tables {
+		for _, column := range columns {
+			if column != "" {
+				named := re.MatchString(table + "." + column)
+				some, all = some || named, all && named
 			}
 		}
 	}
-	return false
+	return some, all
 }
 
 // comments lists options that are comments by their names, as JSON has no others. Their text is not repeated.

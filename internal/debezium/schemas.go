@@ -25,7 +25,10 @@ func (c *conversion) json(part, key string, schemas, from *setting) {
 		c.out.set(1, "format."+part+".schema", quoted(literal), "from the table as it is now", schemas)
 		return
 	}
-	const reason = "would put a schema around each %s, but %v: set it to false once what reads the messages takes them without"
+	reason := "would put a schema around each %s, but %v: set it to false once what reads the messages takes them without"
+	if _, ok := errors.AsType[notAsked](err); ok {
+		reason += ", or let the import reach the database"
+	}
 	if schemas == nil {
 		c.missing(key+".schemas.enable", "is missing, and its default, true, "+reason, part, err)
 		return

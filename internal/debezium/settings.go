@@ -11,6 +11,10 @@ type setting struct {
 	file string
 	line int
 	used bool
+	// dollars is how a $ is written there that is no reference, if that is not $$.
+	dollars string
+	// beside: it is a variable that stands beside a process, as in a compose file, and not in a .env file.
+	beside bool
 	// fault is why a reference in the value cannot be resolved, "" = all can; told: that has been told.
 	fault string
 	told  bool

@@ -20,15 +20,30 @@ func (c *conversion) sink() {
 	switch kind.value {
 	case "kafka":
 		c.kafka()
+		c.ignore("Debezium's Kafka sink reads sink.kafka.producer.* alone, and does not know it", c.keys("sink.kafka.")...)
 	case "http":
+		c.oneOfAName()
 		c.http()
 	case "nats-jetstream":
+		c.oneOfAName()
 		c.nats()
 	default:
 		c.problem(kind, "this sink is not built into tailbox: choose kafka, http or nats-jetstream")
+		c.ignore("it is of the sink that is refused", c.keys("sink."+kind.value+".")...)
 		return
 	}
 	c.unknown("sink."+kind.value+".", "is no option of this sink that is known to change nothing: remove it, if the messages do not depend on it")
+}
+
+// oneOfAName refuses headers of one name, of which Debezium's sinks for HTTP and NATS send the last alone.
+func (c *conversion) oneOfAName() {
+	seen := map[string]bool{"id": true} // the router's own
+	for _, header := range c.headers() {
+		if seen[header[1]] {
+			c.problem(c.placements, "makes several headers %s, of which Debezium sends the last alone over this sink, and tailbox all: place one column under that name; id is the message's id already", header[1])
+		}
+		seen[header[1]] = true
+	}
 }
 
 // unknown tells what is left of options that begin so.

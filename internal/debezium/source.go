@@ -17,20 +17,38 @@ func connectors() map[string]string {
 // ofKnown is the package of a connector for a database that is read.
 var ofKnown = regexp.MustCompile(`^io\.debezium\.connector\.(postgresql|mysql|mariadb|mongodb)\.`)
 
+// managed is a connector that Confluent Cloud runs.
+var managed = regexp.MustCompile(`^(Postgres|MySql|MariaDb|MongoDb|SqlServer)\w*Source(V2)?$`)
+
 const mongodb = "mongodb"
 
 // source writes pipeline and source; ok is false if the connector is not known, and so none of its options.
 func (c *conversion) source() (ok bool) {
 	class := c.take("source.connector.class")
+	if inside := append(c.keys("quarkus.debezium"), c.keys("source.quarkus.debezium")...); class == nil && len(inside) > 0 {
+		fix := "write the options of the connector in it into a file of their own, as debezium.source.* and debezium.transforms.*"
+		if strings.Contains(inside[0], "quarkus.debezium-outbox") {
+			fix = "it says how the application writes the outbox: give the configuration of the connector that reads it"
+		}
+		c.problem(c.take(inside[0]), "is of an extension of Quarkus in the application, which tailbox does not read: %s", fix)
+		return false
+	}
 	if class == nil {
 		c.missing("source.connector.class", "is missing: this is no configuration of a Debezium connector: give the whole of it, as GET /connectors/NAME/config answers")
 		return false
 	}
-	c.kind = connectors()[class.value[strings.LastIndexByte(class.value, '.')+1:]]
+	name := class.value[strings.LastIndexByte(class.value, '.')+1:]
+	if c.kind = connectors()[name]; name == class.value && c.kind == "" { // Kafka Connect takes its last part too, also without this word
+		c.kind = connectors()[name+"Connector"]
+	}
 	if c.kind == "mysql" && c.settings["source.connector.adapter"].is("mariadb") {
 		c.kind = "mariadb"
 	}
 	if c.kind == "" {
+		if managed.MatchString(class.value) {
+			c.problem(class, "is a managed connector of Confluent Cloud, whose options and defaults are not Debezium's: write the options that Debezium's own connector would have, or begin with a tailbox.yaml of your own")
+			return false
+		}
 		if ofKnown.MatchString(class.value) {
 			c.problem(class, "is no class of Debezium's, which has %s for what tailbox reads", strings.Join(slices.Sorted(maps.Keys(connectors())), ", "))
 			return false
@@ -38,8 +56,8 @@ func (c *conversion) source() (ok bool) {
 		c.problem(class, "tailbox reads the logs of Postgres, MySQL, MariaDB and MongoDB alone: keep Debezium for this outbox")
 		return false
 	}
-	name, from := c.pipeline()
-	c.out.set(0, "pipeline", name, "", from)
+	pipeline, from := c.pipeline()
+	c.out.set(0, "pipeline", pipeline, "", from)
 	c.out.section(0, "source", "")
 	c.out.set(1, "kind", c.kind, "", class)
 	switch c.kind {
@@ -119,6 +137,7 @@ func (c *conversion) url() {
 	c.out.note(1, keysOf(keys))
 	c.address = quoted(strings.Join(parts, " "))
 	c.out.set(1, "url", c.address, "")
+	c.out.comesFrom(keys...)
 	decides("url", keys...)
 }
 
@@ -140,7 +159,7 @@ func (c *conversion) slot() {
 	switch {
 	case plugin == nil:
 		c.missing("source.plugin.name", "is missing, so that Debezium's slot has the output plugin decoderbufs, which cannot be taken over: "+secondConnector)
-	case plugin.value != "pgoutput":
+	case !plugin.is("pgoutput"):
 		c.problem(plugin, "a slot with this output plugin cannot be taken over: "+secondConnector)
 	}
 	slot, publication := c.text("source.slot.name", "debezium"), c.text("source.publication.name", "dbz_publication")
@@ -203,6 +222,7 @@ func (c *conversion) outboxTables() {
 		}
 		c.tables = append(c.tables, table)
 		c.out.line(2, "- name: "+quoted(table), "")
+		c.out.comesFrom(include)
 		c.out.set(3, "shape", "debezium", "")
 		c.out.set(3, "on_delivered", "keep", "as Debezium, which leaves rows alone")
 	}

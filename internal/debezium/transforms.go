@@ -3,6 +3,7 @@ package debezium
 import (
 	"errors"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,6 +21,7 @@ const regexRouter = "org.apache.kafka.connect.transforms.RegexRouter"
 // router writes the options of the outbox event router.
 func (c *conversion) router() {
 	chain := c.take("transforms")
+	c.aliases()
 	if chain == nil {
 		c.problems = append(c.problems, &Problem{Key: c.prefixed("transforms"), Reason: "is missing: without io.debezium.transforms.outbox.EventRouter there is no outbox to relay"})
 		return
@@ -40,12 +42,17 @@ func (c *conversion) router() {
 			if c.passes(name, class, found != "") {
 				renamed = renamed || found == ""
 			} else {
-				own := routerClasses()[0]
+				own := "; Debezium's outbox event router is " + routerClasses()[0]
 				if c.kind == mongodb {
-					own = routerClasses()[1]
+					own = "; Debezium's outbox event router is " + routerClasses()[1]
 				}
-				c.problem(class, "this transformation would change the messages, and is not built into tailbox: do without it, or keep Debezium for this outbox; "+
-					"Debezium's outbox event router is %s", own)
+				if slices.ContainsFunc(commas(chain.value), func(name string) bool {
+					other := c.settings["transforms."+name+".type"]
+					return other != nil && slices.Contains(routerClasses(), other.value)
+				}) {
+					own = ""
+				}
+				c.problem(class, "this transformation would change the messages, and is not built into tailbox: do without it, or keep Debezium for this outbox%s", own)
 				c.ignore("it is of the transformation that is refused", c.keys("transforms."+name+".")...)
 			}
 		case found != "":
@@ -63,14 +70,13 @@ func (c *conversion) router() {
 		case mongodb:
 			c.out.note(1, "a payload that is a document: it is JSON in one line, as in 12; Debezium writes several lines, and {\"$numberInt\": \"12\"}, unless it expands payloads")
 		}
-		c.routerOptions("transforms." + found + ".")
+		given := c.routerOptions("transforms." + found + ".")
 		for _, option := range slices.Sorted(maps.Keys(c.then)) {
 			if s := c.then[option]; s != nil {
 				c.out.set(1, option, quoted(s.value), "", s)
 			}
 		}
-		key := "transforms." + found + ".route.topic."
-		c.topics("route.topic.", key, c.settings[key+"regex"], c.settings[key+"replacement"])
+		c.rules("route.topic.", "transforms."+found+".route.topic.", given)
 		c.predicate("transforms."+found+".", renamed)
 	} else if len(c.problems) == 0 {
 		c.problem(chain, "names no transformation of class io.debezium.transforms.outbox.EventRouter: without one there is no outbox to relay")
@@ -119,7 +125,7 @@ func (c *conversion) reroutes(name string, class *setting) bool {
 		}
 	}
 	if c.then[regex] != nil && c.then[replacement] != nil {
-		c.topics("route.topic.then.", prefix, c.then[regex], c.then[replacement])
+		c.rules("route.topic.then.", prefix, c.then)
 	}
 	if predicate := c.take(prefix + "predicate"); predicate != nil {
 		c.problem(predicate, "tailbox renames the topics of all messages: do without this predicate, or let the regular expression match what the predicate names")
@@ -128,23 +134,22 @@ func (c *conversion) reroutes(name string, class *setting) bool {
 	return true
 }
 
-// topics refuses a rule that the router makes no topics by, such as one whose replacement names a group that the regular expression lacks: Debezium stops
-// at the first message then. rule begins the router's names of the two options, and key those of Debezium's. A setting is nil if its default counts.
-func (c *conversion) topics(rule, key string, regex, replacement *setting) {
-	given := map[string]*setting{rule + "regex": regex, rule + "replacement": replacement}
+// rules refuses options that tailbox's router does not take, such as a replacement that names a group which the regular expression lacks: Debezium stops
+// at the first message then. given are the options by the router's names. rule begins the names of those that make the topic, and key is that of Debezium's.
+func (c *conversion) rules(rule, key string, given map[string]*setting) {
 	options := router.Options{}
 	for name, s := range given {
-		if s == nil {
-			continue
-		}
 		if s.fault != "" {
 			return // take told it
 		}
-		now, fault := c.resolve(s.key, s.raw, true)
-		if fault != "" {
-			now = reference.ReplaceAllString(s.value, "") // it may hold anything
+		options[name] = s.value
+		if reference.MatchString(s.value) {
+			now, fault := c.resolve(s.key, s.raw, true)
+			if fault != "" {
+				now = reference.ReplaceAllString(s.value, "") // it may hold anything
+			}
+			options[name] = now
 		}
-		options[name] = now
 	}
 	shape, _ := outbox.ShapeNamed("debezium")
 	_, err := router.New(router.Config{Tables: []outbox.Table{{Shape: shape.Name, Columns: shape.Columns}}, Options: options, Sinks: []string{"any"}})
@@ -154,7 +159,7 @@ func (c *conversion) topics(rule, key string, regex, replacement *setting) {
 		switch {
 		case strings.HasPrefix(reason, "read regular expression"):
 			reason += ": write it in Go's syntax (RE2)"
-		case !strings.Contains(reason, ": "):
+		case strings.HasPrefix(name, rule) && !strings.Contains(reason, ": "):
 			reason += `: name a group that it has, or write \$ for a literal $`
 		}
 		if s := given[name]; s != nil {
@@ -164,7 +169,7 @@ func (c *conversion) topics(rule, key string, regex, replacement *setting) {
 		}
 	}
 	if variable := reference.FindString(options[rule+"replacement"]); err == nil && variable != "" {
-		c.problem(replacement, "tailbox.yaml takes %s for a variable of the environment: write the group's number, as in $1, or give it a name in small letters", variable)
+		c.problem(given[rule+"replacement"], "tailbox.yaml takes %s for a variable of the environment: write the group's number, as in $1, or give it a name in small letters", variable)
 	}
 }
 
@@ -181,8 +186,10 @@ func (c *conversion) tombstones() bool {
 // noOption is why an option has no effect that Debezium does not have.
 const noOption = "the outbox event router of Debezium 3.6 has no such option, and ignores it as well"
 
-func (c *conversion) routerOptions(prefix string) {
-	expand := false
+// routerOptions writes the options of the router, and returns them by its own names.
+func (c *conversion) routerOptions(prefix string) map[string]*setting {
+	given := map[string]*setting{}
+	var adjusts *setting
 	c.options = map[string]string{}
 	for _, key := range c.keys(prefix) {
 		name := strings.TrimPrefix(key, prefix)
@@ -194,23 +201,68 @@ func (c *conversion) routerOptions(prefix string) {
 			continue
 		}
 		s := c.take(key)
-		if name == "field.name.adjustment.mode" && s.value == "none" || name == "drop.fields.header.name" {
+		if name == "field.name.adjustment.mode" && !s.is("none") {
+			adjusts = s
+			continue
+		}
+		if name == "field.name.adjustment.mode" || name == "drop.fields.header.name" {
 			c.out.ignored(s, "it changes nothing in an outbox event")
 			continue
 		}
-		expand = expand || strings.HasSuffix(name, ".expand.json.payload") && strings.EqualFold(s.value, "true")
-		c.options[strings.Replace(name, "collection.", "table.", 1)] = s.value
+		canonical := strings.Replace(name, "collection.", "table.", 1)
+		switch {
+		case s.fault != "":
+		case s.value == "" && name == "route.topic.replacement":
+			c.problem(s, "is empty, and so is every topic: remove the option, if its default is what you want")
+		case !ofColumns.MatchString(name) && containsFold(choices(), s.value):
+			s.value = strings.ToLower(s.value)
+		}
+		given[canonical], c.options[canonical] = s, s.value
+		if canonical == "table.fields.additional.placement" {
+			c.placements = s
+		}
 		if strings.HasSuffix(name, ".fields.additional.placement") && placesID(s.value) {
 			c.out.note(1, "two headers are named id, as in Debezium: the first holds the message's id, by which consumers drop duplicates")
 		}
 		c.out.set(1, name, quoted(s.value), "", s)
 	}
+	switch {
+	case adjusts == nil:
+	case c.expands():
+		c.problem(adjusts, "changes the names in an expanded payload, and is not built into tailbox: set it to none once what reads the messages takes them so")
+	default:
+		c.out.ignored(adjusts, "no payload is expanded, whose names it would change")
+	}
 	if c.kind == mongodb { // its router drops nothing
-		return
+		return given
 	}
 	for _, name := range []string{"table.json.payload.null.behavior", "table.json.payload.empty.array.behavior"} {
-		if _, set := c.options[name]; expand && !set {
+		if _, set := c.options[name]; c.expands() && !set {
 			c.out.set(1, name, "ignore", "Debezium's default; remove the line to keep them")
+		}
+	}
+	return given
+}
+
+// ofColumns is an option whose value is a text of the user's, such as the name of a column.
+var ofColumns = regexp.MustCompile(`\.event\.|^route\.(by|topic)\.|placement$|^tracing\.(span|operation)\.`)
+
+// choices are the values of options that have only some, in whatever case Debezium takes them.
+func choices() []string {
+	return []string{"true", "false", "warn", "error", "fatal", "ignore", "optional_bytes", "optional_string"}
+}
+
+// aliases writes the classes in full that Kafka Connect takes by their last part too.
+func (c *conversion) aliases() {
+	for key, s := range c.settings {
+		if c.server || !strings.HasSuffix(key, ".type") || !strings.HasPrefix(key, "transforms.") && !strings.HasPrefix(key, "predicates.") {
+			continue
+		}
+		for _, class := range append(routerClasses(), regexRouter, "io.debezium.transforms.ByLogicalTableRouter", "io.debezium.transforms.ExtractNewRecordState",
+			"org.apache.kafka.connect.transforms.predicates.TopicNameMatches") {
+			if strings.HasSuffix(class, "."+s.value) && !strings.Contains(s.value, ".") {
+				s.value = class
+			}
 		}
 	}
 }
@@ -299,7 +351,11 @@ func (c *conversion) connectFormat(part string) {
 		c.problems = append(c.problems, &Problem{Key: key, Reason: "is missing, so that the worker's counts: name the worker's file too (its properties, .env or compose file, or KafkaConnect), or add the line to the connector"})
 		return
 	}
-	switch class := s.value[strings.LastIndexByte(s.value, '.')+1:]; class {
+	class := s.value[strings.LastIndexByte(s.value, '.')+1:]
+	if class == s.value { // Kafka Connect takes its last part too, also without this word
+		class = strings.TrimSuffix(class, "Converter") + "Converter"
+	}
+	switch class {
 	case "StringConverter", "SimpleHeaderConverter":
 		c.asText(part, s)
 		c.out.set(1, "format."+part, "simplestring", "", s)

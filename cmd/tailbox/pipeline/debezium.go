@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
@@ -31,9 +34,9 @@ func ImportDebezium(ctx context.Context, sh *cli.Shell, names []string) ([]byte,
 		return nil, err
 	}
 	var unreachable error
-	yaml, err := debezium.Import(files, sh.Env, sh.Variables, describer(ctx, sh, &unreachable))
-	if unreachable != nil { // no fault of the configuration: whoever supervises the relay may start it again
-		return nil, fmt.Errorf("import Debezium's configuration: %w", unreachable)
+	yaml, err := debezium.Import(files, sh.Env, sh.Variables, describer(ctx, sh, &unreachable), checked(sh))
+	if unreachable != nil && err != nil { // no fault of the configuration: whoever supervises the relay may start it again
+		return nil, fmt.Errorf("import Debezium's configuration: %w", err)
 	}
 	if err != nil {
 		return nil, cli.WrongUsage("import Debezium's configuration: %w", err)
@@ -48,7 +51,33 @@ func ReportDebezium(ctx context.Context, sh *cli.Shell, names []string) ([]debez
 		return nil, err
 	}
 	var unreachable error // it is the reason of a refusal as well
-	return debezium.Report(files, sh.Env, sh.Variables, describer(ctx, sh, &unreachable)), nil
+	return debezium.Report(files, sh.Env, sh.Variables, describer(ctx, sh, &unreachable), checked(sh)), nil
+}
+
+// checked finds what tailbox check --offline would refuse in a result. A variable or a file that this machine lacks may be on the one that the relay runs on.
+func checked(sh *cli.Shell) debezium.Check {
+	return func(yaml []byte) (faults []debezium.Fault) {
+		c, file, err := config.Read("imported tailbox.yaml", yaml, func(name string) (string, bool) {
+			value, set := sh.Env(name)
+			if !set {
+				value = "1"
+			}
+			return value, true
+		})
+		if err == nil {
+			_, err = pipelineOf(c, file, io.Discard)
+		}
+		wrong, ok := errors.AsType[*config.Error](err)
+		if !ok && err != nil {
+			return []debezium.Fault{{Key: "a file", Reason: err.Error()}}
+		}
+		for i := 0; ok && i < len(wrong.Problems); i++ {
+			if p := wrong.Problems[i]; !strings.Contains(p.Reason, syscall.ENOENT.Error()) {
+				faults = append(faults, debezium.Fault{Line: p.Line, Key: p.Path, Reason: p.Reason})
+			}
+		}
+		return faults
+	}
 }
 
 func readDebezium(names []string) ([]debezium.File, error) {
