@@ -14,17 +14,19 @@ import (
 
 func newDemo() *cli.Command {
 	var kind, url string
-	var verbose bool
+	var stay, verbose bool
 	return &cli.Command{
 		Name: "demo", About: "shows everything in less than a minute, with no config and no server",
 		Long: "It runs a Postgres of its own (downloaded once, 15 MB, if none is installed), a small shop that writes to its outbox,\n" +
 			"and two ends for the messages, one of which fails for a while and refuses one message. It shows routing, order, parking,\n" +
-			"retry, a dead letter, edit and replay, checks that nothing was lost or reordered, and removes all it made.",
-		Example: "tailbox demo\ntailbox demo --url postgres://postgres@localhost/postgres\ntailbox demo --source mariadb --url mysql://root@localhost\n" +
+			"retry, a dead letter, edit and replay, checks that nothing was lost or reordered, and removes all it made.\n" +
+			"With --stay the shop and the relay then go on, and you can open the console in the browser.",
+		Example: "tailbox demo\ntailbox demo --stay\ntailbox demo --url postgres://postgres@localhost/postgres\ntailbox demo --source mariadb --url mysql://root@localhost\n" +
 			"tailbox demo --source mongodb --url 'mongodb://localhost/?replicaSet=rs0'",
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&kind, "source", "", "`KIND` of database: postgres, mysql, mariadb or mongodb (default as the URL says, else postgres)")
 			fs.StringVar(&url, "url", "", "`URL` of a server to use instead of a Postgres of the demo's own; it makes and drops a database there")
+			fs.BoolVar(&stay, "stay", false, "keep the shop, the relay and its console running until Ctrl-C")
 			fs.BoolVar(&verbose, "v", false, "show the relay's log as well")
 		},
 		Run: func(ctx context.Context, sh *cli.Shell, _ []string) error {
@@ -39,7 +41,7 @@ func newDemo() *cli.Command {
 			if err := config.UserInfo(url); err != nil {
 				return cli.WrongUsage("demo: --url %w", err)
 			}
-			o := demo.Options{Kind: kind, URL: url, Out: sh.Out, Err: sh.Err, Log: io.Discard}
+			o := demo.Options{Kind: kind, URL: url, Stay: stay, Out: sh.Out, Err: sh.Err, Log: io.Discard}
 			if verbose {
 				o.Log = sh.Err
 			}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -34,6 +36,43 @@ func TestDemoIsRemovedWhenItIsStopped(t *testing.T) {
 	sh := &cli.Shell{In: strings.NewReader(""), Out: out, Err: out, Now: make(chan struct{}),
 		Env: func(string) (string, bool) { return "", false }}
 	if code := run(ctx, sh, []string{"demo", "--url", pg.URL("postgres")}); code != exitFailed || !strings.Contains(out.seen.String(), "stopped before its end") {
+		t.Errorf("exit code %d\n%s", code, out.seen.String())
+	}
+	noDemoDatabases(t, pg)
+}
+
+// TestDemoStays: with --stay the console of the demo can be opened, and the demo is removed when it is stopped.
+func TestDemoStays(t *testing.T) {
+	t.Parallel()
+	pg := servers.Shared(t, "18")
+	ctx, cancel := context.WithCancel(t.Context())
+	out := &trigger{text: "Ctrl-C ends", fire: func() {}}
+	out.fire = func() {
+		defer cancel()
+		console := regexp.MustCompile(`open (http://\S+/) and log in with the token (\S+)`).FindStringSubmatch(out.seen.String())
+		if console == nil {
+			t.Errorf("no address of the console in\n%s", out.seen.String())
+			return
+		}
+		ask, err := http.NewRequestWithContext(t.Context(), http.MethodGet, console[1]+"api/v1/deliveries", nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		ask.Header.Set("Authorization", "Bearer "+console[2])
+		answer, err := http.DefaultClient.Do(ask)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Errorf("status: %s", answer.Status)
+		}
+	}
+	sh := &cli.Shell{In: strings.NewReader(""), Out: out, Err: out, Now: make(chan struct{}),
+		Env: func(string) (string, bool) { return "", false }}
+	if code := run(ctx, sh, []string{"demo", "--stay", "--url", pg.URL("postgres")}); code != exitDone {
 		t.Errorf("exit code %d\n%s", code, out.seen.String())
 	}
 	noDemoDatabases(t, pg)

@@ -5,10 +5,12 @@ package demo
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +30,8 @@ const (
 type Options struct {
 	// Kind of database, one of Kinds, and the URL of a server. Without a URL the demo starts a Postgres of its own.
 	Kind, URL string
+	// Stay keeps the shop and the relay running when the story is told, with the console open, until the context of Run ends.
+	Stay bool
 	// Out gets the story, Err what commands write to standard error, and Log the log of the relay.
 	Out, Err, Log io.Writer
 	// Tailbox runs a command line of the program until it ends, or ctx does.
@@ -43,6 +47,8 @@ type demo struct {
 	shipping *shipping
 	ledger   *ledger
 	step     int
+	admin    string // the section of the configuration
+	console  string // how to get into the console, if it is open
 }
 
 // Run tells the story, and removes everything that it made.
@@ -71,6 +77,7 @@ func interrupted(ctx context.Context, err error) error {
 }
 
 func (d *demo) tell(ctx context.Context, began time.Time) (err error) {
+	outer := ctx
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errors.New("the demo did not end in time: run it with -v to see why"))
 	defer cancel()
 	dir, err := os.MkdirTemp("", "tailbox-demo-")
@@ -91,7 +98,8 @@ func (d *demo) tell(ctx context.Context, began time.Time) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.shop.close(ctx)) }()
 
-	running, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(outer)
+	defer stop()
 	ended := make(chan error, 1)
 	go func() {
 		err := d.Tailbox(running, d.ledger, d.Log, "run", "-c", d.file)
@@ -103,13 +111,54 @@ func (d *demo) tell(ctx context.Context, began time.Time) (err error) {
 			break
 		}
 	}
-	stop()
-	err = errors.Join(<-ended, err)
 	if err == nil {
 		d.say("\nAll of it was delivered, in order, in %.0f seconds. Next: tailbox init and tailbox run with a tailbox.yaml of your own.",
 			time.Since(began).Seconds())
 	}
-	return err
+	if err == nil && d.Stay {
+		err = d.goOn(outer, ended)
+	}
+	stop()
+	return errors.Join(<-ended, err)
+}
+
+// openConsole makes the section admin of the configuration.
+func (d *demo) openConsole(ctx context.Context) error {
+	if !d.Stay {
+		d.admin = "{listen: off}"
+		return nil
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0") // a port that is free
+	if err != nil {
+		return fmt.Errorf("find a port for the console: %w", err)
+	}
+	token := rand.Text()
+	d.admin = fmt.Sprintf("{listen: %q, token: %s}", l.Addr(), token)
+	d.console = fmt.Sprintf("http://%s/ and log in with the token %s", l.Addr(), token)
+	return l.Close()
+}
+
+// goOn lets the shop write an order's step each second, until ctx or the relay ends.
+func (d *demo) goOn(ctx context.Context, ended chan error) error {
+	d.say("\nThe console: open %s", d.console)
+	d.line("the shop goes on, and makes the same mistake again: look at Live, and mend the dead letter under Failures")
+	d.line("Ctrl-C ends the demo and removes all that it made")
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-ended:
+			ended <- nil
+			return err
+		case <-tick.C:
+		}
+		if err := d.shop.step(ctx, n%orders+1, paid); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
 }
 
 const configuration = `pipeline: demo
@@ -120,7 +169,7 @@ routes:
 sinks:
   shipping: {kind: http, url: "%s", format: single}
   ledger: {kind: stdout}
-admin: {listen: off}
+admin: %s
 `
 
 // prepare writes the configuration, and makes the tables and the first checkpoint.
@@ -129,11 +178,14 @@ func (d *demo) prepare(ctx context.Context) error {
 	if d.place.schema != "" {
 		schema = ", schema: " + d.place.schema
 	}
+	if err := d.openConsole(ctx); err != nil {
+		return err
+	}
 	d.chapter("The configuration, and tailbox init")
-	for line := range strings.Lines(fmt.Sprintf(configuration, d.place.kind, withoutPassword(d.place.url), schema, d.shipping.url)) {
+	for line := range strings.Lines(fmt.Sprintf(configuration, d.place.kind, withoutPassword(d.place.url), schema, d.shipping.url, d.admin)) {
 		d.line("  %s", strings.TrimSuffix(line, "\n"))
 	}
-	text := fmt.Sprintf(configuration, d.place.kind, d.place.url, schema, d.shipping.url)
+	text := fmt.Sprintf(configuration, d.place.kind, d.place.url, schema, d.shipping.url, d.admin)
 	if err := os.WriteFile(d.file, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}

@@ -31,42 +31,37 @@ type step struct {
 	want    []string
 }
 
-// session reads a console block: "$ " and "> " begin a command and its further lines, all else is what is printed.
-func session(text string) []step {
+// session reads the blocks of a section: one of info "sh" is a command or several, and one of info "console" what the block before it leads to.
+func session(section string) []step {
 	var steps []step
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		if command, ok := strings.CutPrefix(line, "$ "); ok {
-			steps = append(steps, step{command: command})
-		} else if more, ok := strings.CutPrefix(line, "> "); ok {
-			steps[len(steps)-1].command += "\n" + more
-		} else if line != "" {
+	for _, b := range blocks(section) {
+		switch b.info {
+		case "sh":
+			steps = append(steps, step{command: b.text})
+		case "console":
 			last := &steps[len(steps)-1]
-			last.want = append(last.want, line)
+			last.want = append(last.want, strings.Split(strings.TrimSpace(b.text), "\n")...)
 		}
 	}
 	return steps
 }
 
-// TestReadmeSession runs the first console block of the README in one shell, with a database of its own. Each line that the
+// TestReadmeSession runs the README's section "Try it" in one shell, with a database of its own. Each line that the
 // README shows after a command has to come, and no others; an ellipsis stands for anything, a line of its own for any
 // lines. Lines of one command may come in any order, because the relay in the background prints when it likes.
 func TestReadmeSession(t *testing.T) {
 	t.Parallel()
-	var steps []step
-	for _, b := range blocks(read(t, "README.md")) {
-		if b.info == "console" && steps == nil {
-			steps = session(b.text)
-		}
-	}
+	_, section, _ := strings.Cut(read(t, "README.md"), "\n## Try it")
+	section, _, _ = strings.Cut(section, "\n## ")
+	steps := session(section)
 	if len(steps) < 5 {
-		t.Fatalf("commands in the README's first console block: got %d, want a session", len(steps))
+		t.Fatalf("commands in the README's section Try it: got %d, want a session", len(steps))
 	}
 	pg := servers.Postgres(t, "17", servers.WithSetting("track_commit_timestamp", "on"))
 	sh := startShell(t, "DATABASE_URL="+pg.URL(pg.NewDatabase(t)))
 	for _, s := range steps {
 		if err := sh.run(t.Context(), s); err != nil {
-			t.Fatalf("$ %s\n%v", s.command, err)
+			t.Fatalf("%s\n%v", s.command, err)
 		}
 	}
 }
