@@ -14,11 +14,15 @@ func (c *conversion) binary(part, key string, from *setting) {
 	}
 	schemas := c.take(key + ".delegate.converter.type.schemas.enable")
 	c.converterOptions(key + ".delegate.converter.type")
-	switch delegate.value[strings.LastIndexByte(delegate.value, '.')+1:] {
-	case "StringConverter", "SimpleHeaderConverter", "ByteArrayConverter":
+	class, meant := classOf(delegate.value, "", stringConverter, simpleHeaderConverter, byteArrayConverter, jsonConverter)
+	switch {
+	case meant != "":
+		c.problem(delegate, otherPackage, meant)
+		return
+	case class == jsonConverter:
+	case class != "":
 		c.out.set(1, "format."+part, "binary", "", from, delegate)
 		return
-	case "JsonConverter":
 	default:
 		c.problem(delegate, "this converter is not built into tailbox: use org.apache.kafka.connect.storage.StringConverter, or org.apache.kafka.connect.json.JsonConverter "+
 			"with schemas.enable=false")

@@ -60,14 +60,14 @@ func (c *conversion) read(f File) {
 	}
 	switch {
 	case bytes.HasPrefix(bare, []byte("{")), bytes.HasPrefix(bare, []byte("[")):
-		t, err := readJSON(bare)
+		t, err := readJSON(inPlace(whole, bare))
 		if err != nil {
 			c.unreadable(l, "JSON", bare, err)
 			return
 		}
 		c.document(l, t)
 	case extension == ".yaml", extension == ".yml", yamlKey.Match(text) && !bytes.Contains(text, []byte("debezium.source.")) && extension != ".properties":
-		documents, err := readYAML(text)
+		documents, err := readYAML(inPlace(whole, text))
 		if err != nil {
 			c.unreadable(l, "YAML", text, err)
 			return
@@ -76,6 +76,12 @@ func (c *conversion) read(f File) {
 	default:
 		c.properties(l, whole)
 	}
+}
+
+// inPlace is a part of a text, on the lines on which it stands there.
+func inPlace(whole, part []byte) []byte {
+	at := max(bytes.LastIndex(whole, part), 0) // the last: comments in front may hold the same
+	return append(bytes.Repeat([]byte("\n"), bytes.Count(whole[:at], []byte("\n"))), part...)
 }
 
 // decoded is a text as UTF-8, if its first character tells that it is UTF-16, as PowerShell writes it.
@@ -175,6 +181,9 @@ func (c *conversion) properties(l *layer, text []byte) {
 	for _, p := range router.ParseProperties(text) {
 		l.settings = append(l.settings, &setting{key: p.Key, raw: p.Value, file: l.name, line: p.Line})
 	}
+	if bareConnector(l.settings) {
+		c.setApart(l, 0)
+	}
 }
 
 // readVariables reads a .env file; nil if a line is none of such a file. Values are as they are written, but for quotes around them, and a comment behind
@@ -204,6 +213,7 @@ func readVariables(file string, text []byte) (given []*setting) {
 
 // document reads a document of JSON or YAML.
 func (c *conversion) document(l *layer, t *tree) {
+	from := len(l.settings)
 	switch kind := t.is("kind"); {
 	case t.kind == sequence:
 		c.several(l, t.items)
@@ -213,9 +223,17 @@ func (c *conversion) document(l *layer, t *tree) {
 		c.several(l, t.get("items").items)
 	case kind == "KafkaConnector":
 		c.strimzi(l, t)
+		c.setApart(l, from)
 	case ofConfluent(t):
 		c.parts(l, t, [][]string{{"name", "metadata", "name"}, {"connector.class", "spec", "class"}, {"tasks.max", "spec", "taskMax"}})
 		c.fields(l, "", t.get("spec", "configs"))
+		c.setApart(l, from)
+	case kind == "Template" && t.get("objects") != nil: // OpenShift's
+		if slices.ContainsFunc(t.get("objects").items, func(o *tree) bool {
+			return isConnector(o) || o.is("kind") == "KafkaConnect" || o.is("kind") == "DebeziumServer"
+		}) {
+			c.form(l, "it is a Template of OpenShift, whose parameters tailbox does not fill in: give what `oc process -f "+l.name+" --local -o yaml` prints")
+		}
 	case kind == "KafkaConnect":
 		c.worker(l, t)
 	case kind == "DebeziumServer":
@@ -236,6 +254,7 @@ func (c *conversion) document(l *layer, t *tree) {
 		c.compose(l, t.get("services"))
 	case t.get("connectorConfiguration") != nil: // Amazon's MSK Connect
 		c.fields(l, "", t.get("connectorConfiguration"))
+		c.setApart(l, from)
 	case t.get("config") != nil:
 		c.parts(l, t, [][]string{{"name", "name"}, {"connector.class", "class"}, {"tasks.max", "tasksMax"}}) // the last two as in a KafkaConnector's spec
 		if t.get("config").kind != mapping {
@@ -243,6 +262,9 @@ func (c *conversion) document(l *layer, t *tree) {
 			return
 		}
 		c.fields(l, "", t.get("config"))
+		if got := (&layer{settings: l.settings[from:]}); got.has("connector.class") || !got.has(serverPrefix+"source.connector.class") {
+			c.setApart(l, from)
+		}
 	case strings.Contains(t.is("info", "schema"), "postman.com"):
 		var bodies []string
 		t.walk(func(t *tree) { bodies = append(bodies, t.is("request", "body", "raw")) })
@@ -257,6 +279,9 @@ func (c *conversion) document(l *layer, t *tree) {
 		c.form(l, "it holds a connector deeper inside, as values of a Helm chart do: give what helm template prints, or "+ask)
 	default:
 		c.fields(l, "", t)
+		if bareConnector(l.settings[from:]) {
+			c.setApart(l, from)
+		}
 	}
 }
 

@@ -31,3 +31,35 @@ func listed(option string) bool {
 	_, found := slices.BinarySearch(strings.Fields(optionsOfDebezium), option)
 	return found
 }
+
+// Classes of converters that are built in.
+const (
+	stringConverter       = "org.apache.kafka.connect.storage.StringConverter"
+	simpleHeaderConverter = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+	byteArrayConverter    = "org.apache.kafka.connect.converters.ByteArrayConverter"
+	jsonConverter         = "org.apache.kafka.connect.json.JsonConverter"
+	binaryDataConverter   = "io.debezium.converters.BinaryDataConverter"
+	byteBufferConverter   = "io.debezium.converters.ByteBufferConverter"
+)
+
+const topicNameMatches = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
+
+// otherPackage is why a class is refused that is called like a known one.
+const otherPackage = "tailbox does not know this class, because another package makes it another class: set it to %s if it does the same, or keep Debezium for this outbox"
+
+// classOf returns the class that a value names: in full or, as Kafka Connect takes it too, by its last part alone, also without a word at its end. meant is
+// the class with that last part if the value has another package.
+func classOf(value, word string, known ...string) (class, meant string) {
+	for _, full := range known {
+		switch last := lastPart(full); {
+		case value == full, value == last, value+word == last:
+			return full, ""
+		case lastPart(value) == last:
+			meant = full
+		}
+	}
+	return "", meant
+}
+
+// lastPart is the name of a class without its package.
+func lastPart(class string) string { return class[strings.LastIndexByte(class, '.')+1:] }

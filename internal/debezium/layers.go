@@ -17,6 +17,25 @@ func (l *layer) has(key string) bool {
 	return slices.ContainsFunc(l.settings, func(s *setting) bool { return s.key == key })
 }
 
+// setApart lists the options of Debezium Server that a connector has, among a layer's settings from a place on: Debezium does not know them there.
+func (c *conversion) setApart(l *layer, from int) {
+	var own []*setting
+	for _, s := range l.settings[from:] {
+		if name, _ := inProfile(s.key); strings.HasPrefix(name, serverPrefix) {
+			c.out.ignored(s, unheardOf)
+		} else {
+			own = append(own, s)
+		}
+	}
+	l.settings = append(l.settings[:from], own...)
+}
+
+// bareConnector reports whether settings are a connector's options alone, though Debezium Server's may be among them.
+func bareConnector(settings []*setting) bool {
+	l := layer{settings: settings}
+	return l.has("connector.class") && !l.has(serverPrefix+"source.connector.class") && !l.has(serverPrefix+"sink.type")
+}
+
 // Prefixes of settings that are filed only to be listed as without effect, or for others to refer to.
 const (
 	// otherPrefix begins what is not Debezium's, though its options may refer to it.

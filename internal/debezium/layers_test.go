@@ -195,6 +195,37 @@ func TestImportUnheardOf(t *testing.T) {
 	}
 }
 
+// TestImportServerOptionsInConnector: options of Debezium Server in a connector make it no server. Debezium does not know them there.
+func TestImportServerOptionsInConnector(t *testing.T) {
+	t.Parallel()
+	const option = `"debezium.source.name": "x", `
+	connector := text(t, "connector.json")
+	options := connector[strings.Index(connector, `"config": `)+len(`"config": `) : strings.LastIndex(connector, "}")]
+	var properties strings.Builder
+	for line := range strings.Lines(options) {
+		if key, value, ok := strings.Cut(strings.Trim(line, " ,\n"), ": "); ok {
+			properties.WriteString(strings.Trim(key, `"`) + "=" + strings.Trim(value, `"`) + "\n")
+		}
+	}
+	for name, data := range map[string]string{
+		"config":         strings.Replace(connector, `"tasks.max"`, option+`"debezium.sink.type": "kafka", "tasks.max"`, 1),
+		"options alone":  strings.Replace(options, "{", "{"+option, 1),
+		"MSK Connect":    `{"connectorConfiguration": ` + strings.Replace(options, "{", "{"+option, 1) + `}`,
+		"KafkaConnector": `{"apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaConnector", "spec": {"class": "io.debezium.connector.postgresql.PostgresConnector", "config": ` + strings.Replace(options, "{", "{"+option, 1) + `}}`,
+		"Confluent's":    `{"apiVersion": "platform.confluent.io/v1beta1", "kind": "Connector", "spec": {"class": "io.debezium.connector.postgresql.PostgresConnector", "configs": ` + strings.Replace(options, "{", "{"+option, 1) + `}}`,
+		"properties":     properties.String() + "debezium.source.name=x\n",
+	} {
+		yaml := imported(t, environment(), "connector", data, "worker.properties", text(t, "worker.properties"))
+		if !has(yaml, "kind: postgres") || !strings.Contains(yaml, "#   debezium.source.name: Debezium does not know it either") {
+			t.Errorf("%s:\n%s", name, yaml)
+		}
+	}
+	server := text(t, "server.properties") + "connector.class=io.debezium.connector.postgresql.PostgresConnector\n"
+	if yaml := imported(t, environment(), "application.properties", server); !strings.Contains(yaml, "tables:  # debezium.source.table.include.list") {
+		t.Errorf("a server's options with a connector's among them:\n%s", yaml)
+	}
+}
+
 // TestImportSourceTransforms: Debezium Server takes transformations among the options of the source, too, but those without that prefix count first.
 func TestImportSourceTransforms(t *testing.T) {
 	t.Parallel()

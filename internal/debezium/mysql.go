@@ -69,8 +69,9 @@ func (c *conversion) firstDatabase() string {
 		if s := c.settings[key]; s != nil {
 			for _, pattern := range commas(s.value) {
 				if name, ok := literal(pattern); ok {
-					database, _, _ := strings.Cut(name, ".")
-					return database
+					if database, _, ok := strings.Cut(name, "."); ok {
+						return database
+					}
 				}
 			}
 		}

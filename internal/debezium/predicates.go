@@ -44,8 +44,8 @@ func (c *conversion) predicate(prefix string, renamed bool) {
 		c.problem(name, "is not defined, so that Debezium cannot run: name it in predicates, and its class in predicates.%s.type; or remove this option if the router is to be applied to each table", name.value)
 		return
 	}
-	if !strings.HasSuffix(class.value, ".TopicNameMatches") || pattern == nil || renamed {
-		c.problem(name, "tailbox evaluates only org.apache.kafka.connect.transforms.predicates.TopicNameMatches with a pattern, and only if no transformation in front of the router names topics: "+
+	if class.value != topicNameMatches || pattern == nil || renamed {
+		c.problem(name, "tailbox evaluates only "+topicNameMatches+" with a pattern, and only if no transformation in front of the router names topics: "+
 			"remove this option if the router is applied to each table of table.include.list")
 		return
 	}

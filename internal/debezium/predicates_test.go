@@ -28,6 +28,7 @@ func TestImportPredicates(t *testing.T) {
 		"not defined":                 {`"transforms.outbox.predicate": "false"`, `transforms.outbox.predicate "false": is not defined`},
 		"not in the list":             {strings.Replace(predicate(".*", "false"), `"predicates": "p"`, `"predicates": "q"`, 1), "is not defined"},
 		"another class":               {strings.Replace(predicate(".*", "false"), "TopicNameMatches", "HasHeaderKey", 1), "tailbox evaluates only"},
+		"another package":             {strings.Replace(predicate(".*", "false"), match, "com.acme.TopicNameMatches", 1), "tailbox evaluates only " + match},
 		"no pattern":                  {strings.Replace(predicate(".*", "false"), "p.pattern", "p.patern", 1), "tailbox evaluates only"},
 		"a pattern of Java":           {predicate("(?!x).*", "false"), `predicates.p.pattern "(?!x).*": cannot be read`},
 		"an own strategy":             {predicate(".*", "false") + `, "topic.naming.strategy": "com.acme.Names"`, "because of topic.naming.strategy"},

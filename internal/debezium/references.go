@@ -86,7 +86,7 @@ func (c *conversion) resolve(key, raw string, now bool) (value, fault string) {
 	if c.server {
 		value = r.expressions(raw)
 	} else {
-		value = r.providers(raw)
+		value = eachReference(raw, r.providers, r.shell)
 	}
 	return value, r.fault
 }
@@ -193,6 +193,69 @@ func (r *resolver) providers(s string) string {
 		}
 		return r.unset(ref, name)
 	})
+}
+
+// shell resolves a reference of a script: one to the environment, with or without a default.
+func (r *resolver) shell(ref string) string {
+	name := strings.TrimSuffix(strings.TrimPrefix(ref, shellPrefix), "}")
+	asWritten := written(ref)
+	if work, ok := strings.CutPrefix(name, "!"); ok {
+		return r.wrong(show(work), "the shell works out %s before Kafka Connect sees it: write what it becomes into the script", show(work))
+	}
+	name, byDefault, has := strings.Cut(name, "-")
+	name, orEmpty := strings.CutSuffix(name, ":")
+	if !anyVariable.MatchString(name) {
+		if !has {
+			asWritten = "$" + name
+		}
+		return r.wrong(asWritten, "%s is an argument of the script: write its value in place of it", asWritten)
+	}
+	value, set := r.c.variables.get(name)
+	set = set && (value != "" || !orEmpty)
+	now := func() string {
+		if set {
+			return value
+		}
+		other := resolver{c: r.c, key: r.key, now: true}
+		value := show(eachReference(byDefault, other.providers, other.shell))
+		if other.fault != "" {
+			return r.wrong(asWritten, "%s", other.fault)
+		}
+		return value
+	}
+	switch {
+	case r.now && !set && !has:
+		return r.wrong(asWritten, "it depends on this option what is written here, and %s, which the script does not set to one text, is not in the environment: "+
+			"set it to what the script gets, or write its value into the script", asWritten)
+	case r.now:
+		return now()
+	case !envName.MatchString(name):
+		from := "the script's " + name
+		if byDefault != "" {
+			from += ", or " + show(strings.ReplaceAll(byDefault, shellPrefix, "${")) + " if that is not set"
+		}
+		return "${" + r.c.standsFor(variableOf(strings.TrimPrefix(r.key, "source.")), from) + "}"
+	case !has:
+		return "${" + name + "}"
+	}
+	other := resolver{c: r.c, key: r.key, now: true}
+	text := show(eachReference(byDefault, other.providers, other.shell))
+	switch {
+	case other.fault != "" || namesSecret(byDefault): // it needs this variable
+		return "${" + name + "}"
+	case strings.ContainsAny(text, "{}$\n"): // which no default in tailbox.yaml has
+		return now()
+	}
+	return "${" + name + ":-" + text + "}"
+}
+
+// namesSecret reports whether a default refers to a secret.
+func namesSecret(byDefault string) (found bool) {
+	eachReference(byDefault, strings.Clone, func(ref string) string {
+		found = found || secretName.MatchString(ref)
+		return ref
+	})
+	return found
 }
 
 // standsFor is the variable that stands for what one of Kafka Connect's providers finds: it has the name of the option, and a number if that refers to several.

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/tailbox/tailbox/router"
 )
 
 // strimzi reads a KafkaConnector.
@@ -36,6 +38,8 @@ func (c *conversion) worker(l *layer, t *tree) {
 
 // operator reads the resource of Debezium's operator.
 func (c *conversion) operator(l *layer, spec *tree) {
+	before := len(l.settings)
+	defer func() { l.settings = append(l.settings[:before:before], asProperties(l.settings[before:])...) }()
 	prefixed := func(prefix string, t *tree) { c.fields(l, prefix, t) }
 	one := func(key string, path ...string) {
 		if value := spec.get(path...); value != nil {
@@ -83,6 +87,22 @@ func (c *conversion) operator(l *layer, spec *tree) {
 		}
 	}
 	c.unreadPart(l, "spec.runtime.environment.from", spec.get("runtime", "environment", "from"), "name", "give NAME, with its values in clear text, beside this one, or remove this if Debezium uses none of them")
+}
+
+// asProperties reads settings as Debezium Server does: its operator writes them into application.properties as they are, so that the file's reader takes one
+// level of backslashes, and takes a further line for a property of its own.
+func asProperties(settings []*setting) (read []*setting) {
+	for _, s := range settings {
+		for i, p := range router.ParseProperties([]byte("value=" + s.raw)) {
+			if i > 0 {
+				read = append(read, &setting{key: p.Key, raw: p.Value, file: s.file, line: s.line})
+				continue
+			}
+			s.raw = p.Value
+			read = append(read, s)
+		}
+	}
+	return read
 }
 
 // configMap reads the files of a ConfigMap, each in its own form.

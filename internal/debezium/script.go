@@ -36,20 +36,20 @@ func requests(text []byte) (bodies []string) {
 	return bodies
 }
 
-// scriptConnectors finds the connectors in a script of a shell: each word and here-document that is an object with a connector's class. A variable that the
-// script does not set to one text becomes a reference to the environment.
+// scriptConnectors finds the connectors in a script of a shell: each word and here-document that is an object with a connector's class. A variable becomes what
+// the script sets it to, or a reference of shellReference's form.
 func scriptConnectors(script []byte) (all []*tree, err error) {
 	parsed, err := syntax.NewParser().Parse(bytes.NewReader(script), "")
 	if err != nil {
 		return nil, nil // perhaps a document that shows a command
 	}
-	documents, values := map[*syntax.Word]bool{}, assignments(parsed)
+	documents, values, left := map[*syntax.Word]bool{}, assignments(parsed), 1000
 	syntax.Walk(parsed, func(node syntax.Node) bool {
-		s := shellText{values: values}
+		s := shellText{values: values, left: &left}
 		switch n := node.(type) {
 		case *syntax.Word:
-			if documents[n] {
-				return true
+			if documents[n] || beginsWithVariable(n.Parts) {
+				return true // the connector in a variable is found where the script sets that
 			}
 			s.parts(n.Parts, "")
 		case *syntax.Redirect:
@@ -69,7 +69,7 @@ func scriptConnectors(script []byte) (all []*tree, err error) {
 		if !strings.HasPrefix(text, "{") || !strings.Contains(text, `"connector.class"`) {
 			return true
 		}
-		t, wrong := readJSON([]byte(text))
+		t, wrong := readJSON([]byte(quoteReferences(text)))
 		switch {
 		case wrong != nil:
 			err = errors.Join(err, wrong)
@@ -83,6 +83,16 @@ func scriptConnectors(script []byte) (all []*tree, err error) {
 	return all, err
 }
 
+// beginsWithVariable reports whether a word begins with a variable.
+func beginsWithVariable(parts []syntax.WordPart) bool {
+	if len(parts) == 0 {
+		return false
+	}
+	quoted, ok := parts[0].(*syntax.DblQuoted)
+	_, variable := parts[0].(*syntax.ParamExp)
+	return variable || ok && beginsWithVariable(quoted.Parts)
+}
+
 // quotedWord reports whether a part of a word stands in quotes: behind << that says that nothing is replaced.
 func quotedWord(w *syntax.Word) bool {
 	return slices.ContainsFunc(w.Parts, func(p syntax.WordPart) bool {
@@ -91,30 +101,48 @@ func quotedWord(w *syntax.Word) bool {
 	})
 }
 
-// assignments are the variables that a script sets, each to one text: ${NAME:-text} is its text. Secrets are left to the environment.
-func assignments(script *syntax.File) map[string]string {
-	values, unknown := map[string]string{}, map[string]bool{}
+// assignments are the words that a script sets variables to, of those that it sets to one word.
+func assignments(script *syntax.File) map[string]*syntax.Word {
+	values, texts, unknown := map[string]*syntax.Word{}, map[string]string{}, map[string]bool{}
+	set := func(name string, word *syntax.Word) {
+		text := ""
+		if len(word.Parts) > 0 {
+			text = printed(word)
+		}
+		before, again := texts[name]
+		unknown[name] = unknown[name] || again && before != text
+		values[name], texts[name] = word, text
+	}
 	syntax.Walk(script, func(node syntax.Node) bool {
 		switch n := node.(type) {
 		case *syntax.WordIter:
 			unknown[n.Name.Value] = true
+		case *syntax.ParamExp:
+			if n.Exp != nil && n.Param != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) {
+				set(n.Param.Value, &syntax.Word{Parts: []syntax.WordPart{n}})
+			}
 		case *syntax.Assign:
-			if n.Name == nil {
-				return true
+			switch {
+			case n.Name == nil:
+			case n.Append || n.Index != nil || n.Array != nil:
+				unknown[n.Name.Value] = true
+			case n.Value != nil:
+				set(n.Name.Value, n.Value)
+			case !n.Naked: // NAME=
+				set(n.Name.Value, &syntax.Word{})
 			}
-			var s shellText
-			if n.Value != nil {
-				s.parts(n.Value.Parts, "")
-			}
-			name, text := n.Name.Value, s.String()
-			before, again := values[name]
-			unknown[name] = unknown[name] || n.Append || n.Index != nil || n.Array != nil || n.Value == nil || s.open || again && before != text || secretName.MatchString(name)
-			values[name] = text
 		}
 		return true
 	})
-	maps.DeleteFunc(values, func(name, _ string) bool { return unknown[name] })
+	maps.DeleteFunc(values, func(name string, _ *syntax.Word) bool { return unknown[name] })
 	return values
+}
+
+// printed is a part of a script as it is written there.
+func printed(node syntax.Node) string {
+	var b strings.Builder
+	_ = syntax.NewPrinter().Print(&b, node) // into memory
+	return b.String()
 }
 
 var secretName = regexp.MustCompile(`(?i)PASS|SECRET|TOKEN|PWD`)
@@ -122,9 +150,12 @@ var secretName = regexp.MustCompile(`(?i)PASS|SECRET|TOKEN|PWD`)
 // shellText is the text that a shell makes of a word.
 type shellText struct {
 	strings.Builder
-	// values are the variables whose text is known.
-	values map[string]string
-	// open: there is a variable or a command whose text is not known.
+	// values are the words that the script sets variables to, and following those whose words are being written.
+	values    map[string]*syntax.Word
+	following []string
+	// left bounds how many variables are followed, because each can name the next one twice.
+	left *int
+	// open: an argument or a command decides a part of the text.
 	open bool
 	// emptied: a variable of the shell has the name of Debezium's placeholder.
 	emptied bool
@@ -144,32 +175,125 @@ func (s *shellText) parts(parts []syntax.WordPart, within string) {
 			s.variable(p)
 		default:
 			s.open = true
-			_ = syntax.NewPrinter().Print(s, p) // into memory
+			s.WriteString(shellReference("!", printed(p), ""))
 		}
 	}
 }
 
-// variable writes the text of a variable if it is known, else a reference to the environment.
+// variable writes what a variable stands for: its text if the script sets it to one, or a reference with its default.
 func (s *shellText) variable(p *syntax.ParamExp) {
-	if p.Param == nil {
+	name, sign, word, ok := expansion(p)
+	if !ok {
 		s.open = true
+		s.WriteString(shellReference("!", printed(p), ""))
 		return
 	}
-	name := p.Param.Value
 	s.emptied = s.emptied || name == "routedByValue"
-	if value, known := s.values[name]; known {
-		s.WriteString(value)
+	if secretName.MatchString(name) {
+		s.WriteString(shellReference(s.secret(name), "", "")) // neither its text nor its default
 		return
 	}
-	if e := p.Exp; e != nil && e.Word != nil && (e.Op == syntax.DefaultUnset || e.Op == syntax.DefaultUnsetOrNull) && !secretName.MatchString(name) {
-		s.parts(e.Word.Parts, "")
-		return
+	byDefault := s.byDefault(name, word)
+	text, known := s.follow(name)
+	switch {
+	case !known:
+		s.open = s.open || !syntax.ValidName(name)
+		s.WriteString(shellReference(name, sign, byDefault))
+	case text == "" && sign == ":-":
+		s.WriteString(byDefault)
+	case plainReference.MatchString(text) && sign != "":
+		s.WriteString(strings.TrimSuffix(text, "}") + sign + byDefault + "}")
+	default:
+		s.WriteString(text)
 	}
-	s.open = true
-	if !syntax.ValidName(name) { // an argument, which no environment has
-		name = "$" + name
+}
+
+// expansion takes a reference of the shell apart; sign is :- or - if it has a default. One that the shell works something out with is not read.
+func expansion(p *syntax.ParamExp) (name, sign string, byDefault *syntax.Word, ok bool) {
+	if p.Param == nil || p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil || p.Names != 0 {
+		return "", "", nil, false
 	}
-	s.WriteString("${env:" + name + "}")
+	name = p.Param.Value
+	if p.Exp == nil {
+		return name, "", nil, true
+	}
+	switch p.Exp.Op {
+	case syntax.ErrorUnset, syntax.ErrorUnsetOrNull:
+		return name, "", nil, true
+	case syntax.DefaultUnset, syntax.AssignUnset:
+		return name, "-", p.Exp.Word, true
+	case syntax.DefaultUnsetOrNull, syntax.AssignUnsetOrNull:
+		return name, ":-", p.Exp.Word, true
+	}
+	return "", "", nil, false
+}
+
+// byDefault is the text of a variable's default.
+func (s *shellText) byDefault(name string, word *syntax.Word) string {
+	if word == nil {
+		return ""
+	}
+	own := s.within(name)
+	own.parts(word.Parts, "")
+	return balanced(own.String())
+}
+
+// within is an empty text for what a variable stands for.
+func (s *shellText) within(name string) shellText {
+	return shellText{values: s.values, left: s.left, following: append(slices.Clone(s.following), name)}
+}
+
+// follow returns what the script sets a variable to. One that depends on an argument or a command is left to the environment, and keeps the default of
+// an argument.
+func (s *shellText) follow(name string) (text string, known bool) {
+	word := s.values[name]
+	if word == nil || slices.Contains(s.following, name) || *s.left == 0 {
+		return "", false
+	}
+	*s.left--
+	own := s.within(name)
+	if only := onlyVariable(word.Parts); only != nil {
+		if argument, sign, byDefault, ok := expansion(only); ok && sign != "" && !syntax.ValidName(argument) {
+			return shellReference(name, sign, own.byDefault(name, byDefault)), true
+		}
+	}
+	own.parts(word.Parts, "")
+	s.emptied = s.emptied || own.emptied
+	return own.String(), !own.open
+}
+
+// secret is the variable that the script takes a secret from.
+func (s *shellText) secret(name string) string {
+	for range min(len(s.values), 10) {
+		word := s.values[name]
+		if word == nil {
+			break
+		}
+		only := onlyVariable(word.Parts)
+		if only == nil {
+			break
+		}
+		from, _, _, ok := expansion(only)
+		if !ok || from == name || !syntax.ValidName(from) {
+			break
+		}
+		name = from
+	}
+	return name
+}
+
+// onlyVariable is the one that a word is, perhaps in quotes; nil for other words.
+func onlyVariable(parts []syntax.WordPart) *syntax.ParamExp {
+	if len(parts) != 1 {
+		return nil
+	}
+	switch p := parts[0].(type) {
+	case *syntax.ParamExp:
+		return p
+	case *syntax.DblQuoted:
+		return onlyVariable(p.Parts)
+	}
+	return nil
 }
 
 func (s *shellText) literal(text, within string) {
@@ -185,4 +309,104 @@ func (s *shellText) literal(text, within string) {
 		}
 		s.WriteByte(text[i])
 	}
+}
+
+// shellPrefix begins a reference of a script: ${shell:NAME}, with :- or - and a default, which may hold others. ${shell:!TEXT} is what a shell works out.
+const shellPrefix = "${shell:"
+
+// plainReference is a reference of a script without a default.
+var plainReference = regexp.MustCompile(`^\$\{shell:\w+\}$`)
+
+// hide writes the braces of a text as characters for private use, because a brace ends a reference. show writes them, and others of shellReference, as they were.
+func hide(text string) string { return strings.NewReplacer("{", "\uE07B", "}", "\uE07D").Replace(text) }
+
+func show(text string) string {
+	return strings.NewReplacer("\uE07B", "{", "\uE07D", "}", "\uE022", `"`, "\uE05C", `\`, "\uE00A", " ").Replace(text)
+}
+
+// shellReference writes a reference. What a shell works out can stand in JSON.
+func shellReference(name, sign, byDefault string) string {
+	if name == "!" {
+		sign = strings.NewReplacer(`"`, "\uE022", `\`, "\uE05C", "\n", "\uE00A", "\t", "\uE00A").Replace(hide(sign))
+	}
+	return shellPrefix + name + sign + byDefault + "}"
+}
+
+// balanced hides the braces of a text, but for those of references in it.
+func balanced(text string) string {
+	return eachReference(text, hide, func(ref string) string { return ref })
+}
+
+// eachReference replaces the references of a script in a text, and what stands between them.
+func eachReference(text string, other, reference func(string) string) string {
+	var b strings.Builder
+	for {
+		at := strings.Index(text, shellPrefix)
+		size := 0
+		if at >= 0 {
+			size = referenceSize(text[at:])
+		}
+		if size == 0 {
+			b.WriteString(other(text))
+			return b.String()
+		}
+		b.WriteString(other(text[:at]))
+		b.WriteString(reference(text[at : at+size]))
+		text = text[at+size:]
+	}
+}
+
+// referenceSize is the size of the reference that a text begins with; 0 if it does not end.
+func referenceSize(text string) int {
+	depth := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+// quoteReferences puts quotes around references that stand for a whole value of JSON, such as a number.
+func quoteReferences(text string) string {
+	inside := false
+	return eachReference(text, func(other string) string {
+		for i := 0; i < len(other); i++ {
+			switch {
+			case inside && other[i] == '\\':
+				i++
+			case other[i] == '"':
+				inside = !inside
+			case inside:
+			case strings.HasPrefix(other[i:], "//"):
+				i += len(other[i:]) - len(strings.TrimLeft(other[i:], "/"))
+				if end := strings.IndexByte(other[i:], '\n'); end >= 0 {
+					i += end
+				} else {
+					i = len(other)
+				}
+			case strings.HasPrefix(other[i:], "/*"):
+				if end := strings.Index(other[i:], "*/"); end >= 0 {
+					i += end + 1
+				}
+			}
+		}
+		return other
+	}, func(ref string) string {
+		if inside {
+			return ref
+		}
+		return `"` + ref + `"`
+	})
+}
+
+// written is a text with references as the script has them.
+func written(text string) string {
+	text = strings.NewReplacer(shellPrefix+"!", "", shellPrefix, "${").Replace(text)
+	return show(text)
 }

@@ -11,7 +11,8 @@ import (
 
 // connectors are the kinds of database by the classes of their connectors.
 func connectors() map[string]string {
-	return map[string]string{"PostgresConnector": "postgres", "MySqlConnector": "mysql", "MariaDbConnector": "mariadb", "MongoDbConnector": mongodb}
+	return map[string]string{"io.debezium.connector.postgresql.PostgresConnector": "postgres", "io.debezium.connector.mysql.MySqlConnector": "mysql",
+		"io.debezium.connector.mariadb.MariaDbConnector": "mariadb", "io.debezium.connector.mongodb.MongoDbConnector": mongodb}
 }
 
 // ofKnown is the package of a connector for a database that is read.
@@ -37,25 +38,33 @@ func (c *conversion) source() (ok bool) {
 		c.missing("source.connector.class", "is missing: this is no configuration of a Debezium connector: give the whole of it, as GET /connectors/NAME/config answers")
 		return false
 	}
-	name := class.value[strings.LastIndexByte(class.value, '.')+1:]
-	if c.kind = connectors()[name]; name == class.value && c.kind == "" { // Kafka Connect takes its last part too, also without this word
-		c.kind = connectors()[name+"Connector"]
-	}
+	known := slices.Sorted(maps.Keys(connectors()))
+	full, meant := classOf(class.value, "Connector", known...)
+	c.kind = connectors()[full]
 	if c.kind == "mysql" && c.settings["source.connector.adapter"].is("mariadb") {
 		c.kind = "mariadb"
 	}
 	if c.kind == "" {
+		if meant != "" {
+			c.problem(class, otherPackage, meant)
+			return false
+		}
 		if managed.MatchString(class.value) {
 			c.problem(class, "is a managed connector of Confluent Cloud, whose options and defaults are not Debezium's: write the options that Debezium's own connector would have, or begin with a tailbox.yaml of your own")
 			return false
 		}
 		if ofKnown.MatchString(class.value) {
-			c.problem(class, "is no class of Debezium's, which has %s for what tailbox reads", strings.Join(slices.Sorted(maps.Keys(connectors())), ", "))
+			c.problem(class, "is no class of Debezium's, which has %s for what tailbox reads", strings.Join(known, ", "))
 			return false
 		}
 		c.problem(class, "tailbox reads the logs of Postgres, MySQL, MariaDB and MongoDB alone: keep Debezium for this outbox")
 		return false
 	}
+	nameless := unheardOf
+	if c.kind == "postgres" {
+		nameless = "Debezium does not know it either: its option is database.dbname"
+	}
+	c.ignore(nameless, "source.database.name")
 	pipeline, from := c.pipeline()
 	c.out.set(0, "pipeline", pipeline, "", from)
 	c.out.section(0, "source", "")
@@ -189,6 +198,9 @@ func (c *conversion) outboxTables() {
 	include := c.take("source." + what + ".include.list")
 	if include == nil {
 		include = c.take("source." + what + ".whitelist")
+		if include != nil && c.settings["source.topic.prefix"] != nil {
+			c.problem(include, "Debezium 2 and later, to which topic.prefix belongs, do not know this option and read all %ss: rename it to %s", what, c.prefixed("source."+what+".include.list"))
+		}
 	}
 	if include == nil {
 		c.missing("source."+what+".include.list", "is missing, so that Debezium reads %ss that are no outbox: name the outbox, as in inventory.outbox", what)
@@ -218,6 +230,14 @@ func (c *conversion) outboxTables() {
 		}
 		if signals != nil && strings.EqualFold(signals.value, table) {
 			c.out.note(2, "left out: "+table+", which is the table of "+signals.key)
+			continue
+		}
+		if !strings.Contains(table, ".") {
+			container, example := "database", "inventory.outbox"
+			if c.kind == "postgres" {
+				container, example = "schema", "public.outbox"
+			}
+			c.problem(include, "%s matches no %s, because Debezium compares it with %s.%s as a whole: name it with its %s, as in %s", table, what, container, what, container, example)
 			continue
 		}
 		c.tables = append(c.tables, table)

@@ -259,7 +259,7 @@ func (c *conversion) aliases() {
 			continue
 		}
 		for _, class := range append(routerClasses(), regexRouter, "io.debezium.transforms.ByLogicalTableRouter", "io.debezium.transforms.ExtractNewRecordState",
-			"org.apache.kafka.connect.transforms.predicates.TopicNameMatches") {
+			topicNameMatches) {
 			if strings.HasSuffix(class, "."+s.value) && !strings.Contains(s.value, ".") {
 				s.value = class
 			}
@@ -351,21 +351,23 @@ func (c *conversion) connectFormat(part string) {
 		c.problems = append(c.problems, &Problem{Key: key, Reason: "is missing, so that the worker's counts: name the worker's file too (its properties, .env or compose file, or KafkaConnect), or add the line to the connector"})
 		return
 	}
-	class := s.value[strings.LastIndexByte(s.value, '.')+1:]
-	if class == s.value { // Kafka Connect takes its last part too, also without this word
-		class = strings.TrimSuffix(class, "Converter") + "Converter"
-	}
+	class, meant := classOf(s.value, "Converter", stringConverter, simpleHeaderConverter, byteArrayConverter, jsonConverter, binaryDataConverter, byteBufferConverter)
 	switch class {
-	case "StringConverter", "SimpleHeaderConverter":
+	case stringConverter, simpleHeaderConverter:
 		c.asText(part, s)
 		c.out.set(1, "format."+part, "simplestring", "", s)
-	case "ByteArrayConverter":
+	case byteArrayConverter:
 		c.out.set(1, "format."+part, "binary", "", s)
-	case "BinaryDataConverter", "ByteBufferConverter":
+	case binaryDataConverter, byteBufferConverter:
 		c.binary(part, key, s)
-	case "JsonConverter":
+	case jsonConverter:
 		c.json(part, key, c.take(key+".schemas.enable"), s)
 	default:
+		if meant != "" {
+			c.problem(s, otherPackage, meant)
+			c.ignore("it is of the converter that is refused", c.keys(key+".")...)
+			break
+		}
 		c.problem(s, "this converter is not built into tailbox: use org.apache.kafka.connect.json.JsonConverter with %s.schemas.enable=false, or "+
 			"org.apache.kafka.connect.storage.StringConverter or io.debezium.converters.BinaryDataConverter, which pass on the column's bytes", s.key)
 		c.ignore("it is of the converter that is refused", c.keys(key+".")...)
