@@ -33,9 +33,7 @@ func TestDemoIsRemovedWhenItIsStopped(t *testing.T) {
 	pg := servers.Shared(t, "16")
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &trigger{text: "4. Parking", fire: cancel}
-	sh := &cli.Shell{In: strings.NewReader(""), Out: out, Err: out, Now: make(chan struct{}),
-		Env: func(string) (string, bool) { return "", false }}
-	if code := run(ctx, sh, []string{"demo", "--url", pg.URL("postgres")}); code != exitFailed || !strings.Contains(out.seen.String(), "stopped before its end") {
+	if code := run(ctx, out.shell(), []string{"demo", "--url", pg.URL("postgres")}); code != exitFailed || !strings.Contains(out.seen.String(), "stopped before its end") {
 		t.Errorf("exit code %d\n%s", code, out.seen.String())
 	}
 	noDemoDatabases(t, pg)
@@ -70,9 +68,7 @@ func TestDemoStays(t *testing.T) {
 			t.Errorf("status: %s", answer.Status)
 		}
 	}
-	sh := &cli.Shell{In: strings.NewReader(""), Out: out, Err: out, Now: make(chan struct{}),
-		Env: func(string) (string, bool) { return "", false }}
-	if code := run(ctx, sh, []string{"demo", "--stay", "--url", pg.URL("postgres")}); code != exitDone {
+	if code := run(ctx, out.shell(), []string{"demo", "--stay", "--url", pg.URL("postgres")}); code != exitDone {
 		t.Errorf("exit code %d\n%s", code, out.seen.String())
 	}
 	noDemoDatabases(t, pg)
@@ -91,6 +87,11 @@ func (w *trigger) Write(p []byte) (int, error) {
 		w.fire()
 	}
 	return n, err
+}
+
+// shell writes all to the trigger.
+func (w *trigger) shell() *cli.Shell {
+	return &cli.Shell{In: strings.NewReader(""), Out: w, Err: w, Now: make(chan struct{}), Env: func(string) (string, bool) { return "", false }}
 }
 
 // noDemoDatabases wants every demo to have removed its database and slot.

@@ -221,7 +221,7 @@ func (c *conversion) routerOptions(prefix string) map[string]*setting {
 		if canonical == "table.fields.additional.placement" {
 			c.placements = s
 		}
-		if strings.HasSuffix(name, ".fields.additional.placement") && placesID(s.value) {
+		if c.placements == s && slices.ContainsFunc(c.headers(), func(header [2]string) bool { return header[1] == "id" }) {
 			c.out.note(1, "two headers are named id, as in Debezium: the first holds the message's id, by which consumers drop duplicates")
 		}
 		c.out.set(1, name, quoted(s.value), "", s)
@@ -265,14 +265,6 @@ func (c *conversion) aliases() {
 			}
 		}
 	}
-}
-
-// placesID reports whether a column is placed as a header with the name of the one that the router makes of the message's id.
-func placesID(placements string) bool {
-	return slices.ContainsFunc(commas(placements), func(entry string) bool {
-		parts := strings.Split(strings.ReplaceAll(entry, " ", ""), ":")
-		return len(parts) > 1 && strings.EqualFold(parts[1], "header") && (len(parts) == 2 && parts[0] == "id" || len(parts) == 3 && parts[2] == "id")
-	})
 }
 
 // routerKnows reports whether the router has an option. That of MongoDB has names of its own for what is about the table.

@@ -10,11 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/tailbox/tailbox/internal/pgserver"
 )
 
 const (
@@ -104,6 +105,7 @@ func (d *demo) tell(ctx context.Context, began time.Time) (err error) {
 	go func() {
 		err := d.Tailbox(running, d.ledger, d.Log, "run", "-c", d.file)
 		cancel()
+		stop()
 		ended <- err
 	}()
 	for _, scene := range []func(context.Context) error{d.routing, d.parking, d.recovery, d.deadLetter, d.proof} {
@@ -116,7 +118,7 @@ func (d *demo) tell(ctx context.Context, began time.Time) (err error) {
 			time.Since(began).Seconds())
 	}
 	if err == nil && d.Stay {
-		err = d.goOn(outer, ended)
+		err = d.goOn(running)
 	}
 	stop()
 	return errors.Join(<-ended, err)
@@ -128,19 +130,18 @@ func (d *demo) openConsole(ctx context.Context) error {
 		d.admin = "{listen: off}"
 		return nil
 	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0") // a port that is free
+	port, err := pgserver.FreePort(ctx)
 	if err != nil {
-		return fmt.Errorf("find a port for the console: %w", err)
+		return err
 	}
 	token := rand.Text()
-	d.admin = fmt.Sprintf("{listen: %q, token: %s}", l.Addr(), token)
-	d.console = fmt.Sprintf("http://%s/ and log in with the token %s", l.Addr(), token)
-	return l.Close()
+	d.admin = fmt.Sprintf(`{listen: "127.0.0.1:%d", token: %s}`, port, token)
+	d.console = fmt.Sprintf("http://127.0.0.1:%d/ and log in with the token %s", port, token)
+	return nil
 }
 
-// goOn lets the shop write an order's step each second, until ctx or the relay ends.
-func (d *demo) goOn(ctx context.Context, ended chan error) error {
+// goOn lets the shop write an order's step each second, until ctx ends.
+func (d *demo) goOn(ctx context.Context) error {
 	d.say("\nThe console: open %s", d.console)
 	d.line("the shop goes on, and makes the same mistake again: look at Live, and mend the dead letter under Failures")
 	d.line("Ctrl-C ends the demo and removes all that it made")
@@ -150,9 +151,6 @@ func (d *demo) goOn(ctx context.Context, ended chan error) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-ended:
-			ended <- nil
-			return err
 		case <-tick.C:
 		}
 		if err := d.shop.step(ctx, n%orders+1, paid); err != nil && ctx.Err() == nil {

@@ -94,7 +94,7 @@ func (s *Server) prepare(cmd *exec.Cmd) {
 }
 
 func (s *Server) start(ctx context.Context, bin string) (err error) {
-	port, err := freePort(ctx)
+	port, err := FreePort(ctx)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,8 @@ func (s *Server) Close() error {
 	return errors.Join(err, s.guard.close(), os.RemoveAll(s.dir))
 }
 
-func freePort(ctx context.Context) (int, error) {
+// FreePort returns a loopback TCP port that nobody listens on. Another process may take it before the caller does.
+func FreePort(ctx context.Context) (int, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
