@@ -3,8 +3,10 @@ package mysqltest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -190,6 +192,27 @@ func (r *StoreRig) Text(sql string, args ...any) string {
 		r.T.Fatalf("%s: %v", sql, err)
 	}
 	return text
+}
+
+// Runs reports whether a session of this database is at a statement that has all these parts. The view PROCESSLIST would fail while any session is at
+// a statement with a character that utf8mb3 lacks.
+func (r *StoreRig) Runs(parts ...string) bool {
+	r.T.Helper()
+	found, err := r.conn.Execute("SHOW FULL PROCESSLIST")
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	for i := range found.RowNumber() {
+		db, err1 := found.GetString(i, 3)
+		statement, err2 := found.GetString(i, 7)
+		if err := errors.Join(err1, err2); err != nil {
+			r.T.Fatal(err)
+		}
+		if db == r.DB && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(statement, part) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Until polls.
