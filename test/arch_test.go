@@ -46,7 +46,7 @@ func arrows() []rule {
 		of(`outbox/.+`, true, `outbox`),         // writers, one a driver
 		of(`source`, false, `outbox`),
 		of(`sink`, false, `outbox`),
-		of(`internal/glob`, false),
+		of(`internal/(?:glob|socket)`, false),
 		of(`router`, false, `outbox`, `sink`, `internal/glob`),
 		of(`checkpoint`, false, `source`, `outbox`),
 		of(`relay`, false, `outbox`, `source`, `sink`, `router`, `checkpoint`, `relay/(?:lane|memory)`),
@@ -54,7 +54,7 @@ func arrows() []rule {
 		of(`relay/memory`, false),
 		of(`source/sourcetest`, true, `source`, `checkpoint`, `outbox`),
 		of(`source/arena`, false, `outbox`),
-		of(`source/dial`, false),
+		of(`source/dial`, false, `internal/socket`),
 		of(`source/batches`, false, `source`, `source/arena`, `outbox`),
 		of(`source/columns`, false, `source`, `source/arena`, `outbox`, `internal/glob`),
 		of(`source/store(/.*)?`, false, `source`, `source/columns`, `checkpoint`, `outbox`, `source/store(?:/.+)?`),
@@ -65,9 +65,9 @@ func arrows() []rule {
 		of(`source/([^/]+)/[a-z]+test`, true, `source`, `source/(?:batches|sourcetest|store(?:/.+)?)`, `checkpoint`, `outbox`, `source/$1(?:/.+)?`, `test/servers`),
 		// A kind in several packages keeps them below its own.
 		// `tailbox send` writes as applications do, with their writers.
-		of(`source/(mongo|postgres)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|dial|poll|prepare|store(?:/.+)?)`, `checkpoint`, `outbox(?:/outbox(?:mongo|pgx))?`, `source/$1/.+`),
-		of(`source/([^/]+)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|dial|poll|prepare|store(?:/.+)?)`, `checkpoint`, `outbox`, `source/$1/.+`),
-		of(`sink/([^/]+)(/.*)?`, true, `sink`, `outbox`, `sink/$1/.+`),
+		of(`source/(mongo|postgres)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|dial|poll|prepare|store(?:/.+)?)`, `internal/socket`, `checkpoint`, `outbox(?:/outbox(?:mongo|pgx))?`, `source/$1/.+`),
+		of(`source/([^/]+)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|dial|poll|prepare|store(?:/.+)?)`, `internal/socket`, `checkpoint`, `outbox`, `source/$1/.+`),
+		of(`sink/([^/]+)(/.*)?`, true, `sink`, `outbox`, `internal/socket`, `sink/$1/.+`),
 		of(`internal/admin(/.*)?`, true, `relay`, `checkpoint`, `internal/(?:history|trace)`, `internal/admin/.+`),
 		of(`internal/api`, true, `source`, `source/store(?:/.+)?`, `checkpoint`, `outbox`, `internal/config`, `internal/(?:history|tail)`),
 		of(`internal/trace`, true, `relay`, `sink`, `outbox`),

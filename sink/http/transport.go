@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tailbox/tailbox/internal/socket"
 	"github.com/tailbox/tailbox/sink"
 )
 
@@ -23,7 +24,7 @@ func newTransport(cfg Config, tlsConfig *tls.Config) *nethttp.Transport {
 			if err != nil {
 				return nil, err
 			}
-			return &conn{Conn: nc}, nil
+			return &conn{Conn: socket.Quiet(nc)}, nil
 		},
 		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: cfg.ConnectTimeout,

@@ -17,6 +17,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/apiversions"
 
+	"github.com/tailbox/tailbox/internal/socket"
 	"github.com/tailbox/tailbox/sink"
 )
 
@@ -86,6 +87,7 @@ func (d *dialer) connect(ctx context.Context, address string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	nc = socket.Quiet(nc)
 	if d.tls != nil {
 		cfg := d.tls
 		if cfg.ServerName == "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
+	"github.com/tailbox/tailbox/internal/socket"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/sink"
 )
@@ -121,7 +122,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.conn = newGuard(nc)
+	d.conn = newGuard(socket.Quiet(nc))
 	d.host, _, _ = net.SplitHostPort(address)
 	return d.conn, nil
 }

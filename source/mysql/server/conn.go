@@ -157,11 +157,11 @@ func (a *Address) shakeHands(ctx context.Context, config *tls.Config, dialer cli
 }
 
 func (a *Address) login(ctx context.Context, config *tls.Config) (*Conn, error) {
-	d := dial.Dialer(0) // the context bounds it
+	connect := dial.Within(0) // the context bounds it
 	s := &Conn{}
 	stop := func() bool { return true }
 	dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := d.DialContext(ctx, network, addr)
+		conn, err := connect(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}

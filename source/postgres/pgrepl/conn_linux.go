@@ -1,18 +1,18 @@
 package pgrepl
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	netsocket "github.com/tailbox/tailbox/internal/socket"
 )
 
 // restOn returns a function by which a reader sleeps for less than a millisecond, or nil if a read of this connection does not return
@@ -37,42 +37,28 @@ func restOn(l Conn) (rest func(time.Duration), release func()) {
 	}, func() { _ = timer.Close() }
 }
 
-// A socket is a socket that Go's network poller does not watch. The poller watches all its sockets at once, so every message that the
-// server sends would wake a thread, even if no reader waits for it. The server pays for that in its send, which bounds the speed of
-// a stream.
+// A socket is a socket that Go's network poller watches only while a reader waits. The poller would watch it all the time, so every message
+// that the server sends would wake a thread. The server pays for that in its send, which bounds the speed of a stream.
 type socket struct {
-	fd            int
-	poke          int          // an eventfd that ends a wait
-	readDeadline  atomic.Int64 // in ns since 1970; 0 = none
-	writeDeadline time.Time
+	fd   int
+	gate *os.File                       // an epoll instance, which the network poller watches. It opens when the socket is ready, once for each time it is armed
+	raw  syscall.RawConn                // of gate
+	pass func(gate uintptr) (done bool) // enter, made once, so that a wait allocates nothing
 
-	mu     sync.Mutex // deadlines are set by any goroutine, also while another one closes the socket
-	closed bool
+	armed         bool  // in this wait
+	failed        error // of enter
+	writeDeadline time.Time
 }
 
 // DirectConn takes over the socket of a plain connection. Any other connection, such as one with TLS, is returned as it is.
 func DirectConn(conn net.Conn) (Conn, error) {
-	var raw syscall.RawConn
-	var err error
-	switch c := conn.(type) {
-	case *net.TCPConn:
-		raw, err = c.SyscallConn()
-	case *net.UnixConn:
-		raw, err = c.SyscallConn()
-	default:
+	owner, is := conn.(syscall.Conn)
+	if !is {
 		return conn, nil
 	}
+	s, err := duplicate(owner)
 	if err != nil {
 		return nil, fmt.Errorf("take over socket: %w", err)
-	}
-	s := &socket{fd: -1}
-	var dupErr error
-	err = raw.Control(func(fd uintptr) { s.fd, dupErr = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
-	if err = errors.Join(err, dupErr); err != nil {
-		return nil, fmt.Errorf("take over socket: %w", err)
-	}
-	if s.poke, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return nil, errors.Join(fmt.Errorf("make eventfd: %w", err), unix.Close(s.fd))
 	}
 	// This takes the socket out of the poller; the duplicate keeps the connection open.
 	if err := conn.Close(); err != nil {
@@ -81,92 +67,136 @@ func DirectConn(conn net.Conn) (Conn, error) {
 	return s, nil
 }
 
+func duplicate(owner syscall.Conn) (*socket, error) {
+	raw, err := owner.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	s := &socket{fd: -1}
+	var dupErr error
+	err = raw.Control(func(fd uintptr) { s.fd, dupErr = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+	if err = errors.Join(err, dupErr); err != nil {
+		return nil, err
+	}
+	gate, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make epoll instance: %w", err), unix.Close(s.fd))
+	}
+	err = errors.Join(unix.EpollCtl(gate, unix.EPOLL_CTL_ADD, s.fd, &unix.EpollEvent{}), unix.SetNonblock(gate, true))
+	s.gate = os.NewFile(uintptr(gate), "epoll")
+	s.raw, dupErr = s.gate.SyscallConn()
+	// A file without a deadline is one that the poller does not watch.
+	if err = errors.Join(err, dupErr, s.gate.SetReadDeadline(time.Time{})); err != nil {
+		return nil, errors.Join(fmt.Errorf("watch socket: %w", err), s.Close())
+	}
+	s.pass = s.enter
+	return s, nil
+}
+
 // Read implements Conn.
 func (s *socket) Read(b []byte) (int, error) {
 	for {
-		n, err := unix.Read(s.fd, b)
+		n, err := netsocket.Read(uintptr(s.fd), b)
 		switch {
-		case n > 0:
-			return n, nil
-		case err == nil:
-			return 0, io.EOF
-		case errors.Is(err, unix.EAGAIN):
-			if err := s.wait(unix.POLLIN, s.readDeadline.Load); err != nil {
-				return 0, err
-			}
-		case !errors.Is(err, unix.EINTR):
+		case err == nil || errors.Is(err, io.EOF):
+			return n, err
+		case !errors.Is(err, unix.EAGAIN):
 			return 0, os.NewSyscallError("read", err)
 		}
+		if err := s.wait(); err != nil {
+			return 0, err
+		}
 	}
+}
+
+// wait waits until the socket is ready, or the deadline for reading. It may return early.
+func (s *socket) wait() error {
+	s.armed, s.failed = false, nil
+	err := s.raw.Read(s.pass)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = s.raw.Control(s.shut) // fails if it is closed
+		return os.ErrDeadlineExceeded
+	}
+	return errors.Join(err, s.failed)
+}
+
+// enter arms the gate at its first call, and is called again when it has opened. It does so within the poller's call: before that, the poller forgets
+// what it knew of the gate.
+func (s *socket) enter(gate uintptr) (done bool) {
+	if s.armed {
+		s.shut(gate)
+		return true
+	}
+	s.armed = true
+	s.failed = s.watch(gate, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLONESHOT)
+	return s.failed != nil
+}
+
+// shut takes out what opened the gate, since a gate that holds something does not open again. If it holds nothing, it may get
+// nothing until it is armed.
+func (s *socket) shut(gate uintptr) {
+	if take(gate) {
+		return
+	}
+	_ = s.watch(gate, 0) // what fails shows when it is armed
+	take(gate)
+}
+
+// watch says what opens the gate. Like take, it does not tell Go's scheduler, as package internal/socket explains.
+func (s *socket) watch(gate uintptr, events uint32) error {
+	e := unix.EpollEvent{Events: events}
+	if _, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, gate, unix.EPOLL_CTL_MOD, uintptr(s.fd), uintptr(unsafe.Pointer(&e)), 0, 0); errno != 0 {
+		return os.NewSyscallError("epoll_ctl", errno)
+	}
+	return nil
+}
+
+func take(gate uintptr) bool {
+	var e unix.EpollEvent
+	n, _, _ := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, gate, uintptr(unsafe.Pointer(&e)), 1, 0, 0, 0)
+	return n == 1
 }
 
 // Write implements Conn.
 func (s *socket) Write(b []byte) (written int, err error) {
 	for written < len(b) {
-		n, err := unix.Write(s.fd, b[written:])
+		n, err := netsocket.Write(uintptr(s.fd), b[written:])
+		written += n
 		switch {
-		case n > 0:
-			written += n
-		case errors.Is(err, unix.EAGAIN):
-			if err := s.wait(unix.POLLOUT, s.writeDeadline.UnixNano); err != nil {
+		case err == nil:
+		case !errors.Is(err, unix.EAGAIN):
+			return written, os.NewSyscallError("write", err)
+		default:
+			if err := s.waitForRoom(); err != nil {
 				return written, err
 			}
-		case !errors.Is(err, unix.EINTR):
-			return written, os.NewSyscallError("write", err)
 		}
 	}
 	return written, nil
 }
 
-// wait waits until the socket is ready, or the deadline. A deadline for reading can change meanwhile.
-func (s *socket) wait(events int16, deadline func() int64) error {
-	fds := [2]unix.PollFd{{Fd: int32(s.fd), Events: events}, {Fd: int32(s.poke), Events: unix.POLLIN}}
-	polled := fds[:]
-	if events == unix.POLLOUT {
-		polled = fds[:1] // pokes are for the reader
-	}
+// waitForRoom waits until the socket takes more, or the deadline for writing.
+func (s *socket) waitForRoom() error {
 	for {
 		timeout := -1
-		if d := deadline(); d != 0 {
-			left := time.Until(time.Unix(0, d))
+		if !s.writeDeadline.IsZero() {
+			left := time.Until(s.writeDeadline)
 			if left <= 0 {
 				return os.ErrDeadlineExceeded
 			}
 			timeout = int(min(left+time.Millisecond-1, time.Hour) / time.Millisecond)
 		}
-		if _, err := unix.Poll(polled, timeout); err != nil && !errors.Is(err, unix.EINTR) {
-			return os.NewSyscallError("poll", err)
-		}
-		if fds[1].Revents != 0 {
-			var count [8]byte
-			if _, err := unix.Read(s.poke, count[:]); err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
-				return os.NewSyscallError("read eventfd", err)
-			}
-			fds[1].Revents = 0
-		}
-		if fds[0].Revents != 0 {
+		switch n, err := unix.Poll([]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLOUT}}, timeout); {
+		case n > 0:
 			return nil // ready, or broken, which the next call tells
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return os.NewSyscallError("poll", err)
 		}
 	}
 }
 
 // SetReadDeadline implements Conn.
-func (s *socket) SetReadDeadline(t time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return net.ErrClosed
-	}
-	if t.IsZero() {
-		s.readDeadline.Store(0)
-		return nil
-	}
-	s.readDeadline.Store(t.UnixNano())
-	if _, err := unix.Write(s.poke, binary.NativeEndian.AppendUint64(nil, 1)); err != nil && !errors.Is(err, unix.EAGAIN) {
-		return os.NewSyscallError("write eventfd", err)
-	}
-	return nil
-}
+func (s *socket) SetReadDeadline(t time.Time) error { return s.gate.SetReadDeadline(t) }
 
 // SetWriteDeadline implements Conn. Only the writing goroutine calls it.
 func (s *socket) SetWriteDeadline(t time.Time) error {
@@ -176,11 +206,8 @@ func (s *socket) SetWriteDeadline(t time.Time) error {
 
 // Close implements Conn.
 func (s *socket) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return net.ErrClosed
+	if err := s.gate.Close(); err != nil {
+		return err // it was closed before
 	}
-	s.closed = true
-	return errors.Join(os.NewSyscallError("close", unix.Close(s.fd)), os.NewSyscallError("close", unix.Close(s.poke)))
+	return os.NewSyscallError("close", unix.Close(s.fd))
 }

@@ -92,7 +92,7 @@ func (c *Config) connConfig(url string) (*pgx.ConnConfig, error) {
 	if cc.ConnectTimeout == 0 {
 		cc.ConnectTimeout = connectTimeout
 	}
-	cc.DialFunc = dial.Dialer(cc.ConnectTimeout).DialContext
+	cc.DialFunc = dial.Within(cc.ConnectTimeout)
 	return cc, nil
 }
 
