@@ -15,6 +15,7 @@ type dispatcher struct {
 
 	answers  chan *call
 	over     chan struct{} // closed when nobody waits for answers any more
+	calls    chan func()   // to goroutines that have made a call before
 	inflight int           // calls
 	sent     bool          // a delivery was started
 	lagging  bool          // what was read last was committed long ago
@@ -231,7 +232,7 @@ func (dp *dispatcher) send(c *call) {
 	dp.inflight++
 	dp.sent = true
 	ctx, answered, hide := c.sink.Calls, dp.e.session.answered, dp.e.cfg.Hide
-	go func() {
+	dp.beside(func() {
 		// Between the decision and this line the process, or the whole machine, may have been stopped for a minute (R12).
 		if elapsed(answered, time.Now()) >= sessionTrust {
 			c.errs = repeat(sink.NotAttempted(errStale), len(c.ds))
@@ -243,6 +244,25 @@ func (dp *dispatcher) send(c *call) {
 		select {
 		case dp.answers <- c:
 		case <-dp.over: // it was given up
+		}
+	})
+}
+
+// beside runs a call in a goroutine. If one is free that has made a call before, that one does it: its stack has grown already.
+func (dp *dispatcher) beside(run func()) {
+	select {
+	case dp.calls <- run:
+		return
+	default:
+	}
+	go func() {
+		for {
+			run()
+			select {
+			case run = <-dp.calls:
+			case <-dp.over:
+				return
+			}
 		}
 	}()
 }

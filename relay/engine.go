@@ -119,7 +119,7 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 	e.sweep.rows = sweep
 	e.settler.init(e, cp)
 	e.parker.e, e.requests.e, e.reconciler.e, e.cleaner.e, e.fairness.e = e, e, e, e, e
-	e.dispatcher = dispatcher{e: e, answers: make(chan *call, 64), over: make(chan struct{})}
+	e.dispatcher = dispatcher{e: e, answers: make(chan *call, 64), over: make(chan struct{}), calls: make(chan func())}
 	e.safeMode.e = e
 	e.poller = poller{e: e, inHand: map[checkpoint.Key]bool{}}
 	e.epoch = int64(cfg.Rand.Uint64()>>1) | 1 // never 0: that means "has not failed"
