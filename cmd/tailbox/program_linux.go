@@ -14,13 +14,22 @@ import (
 // startOver is how long after the start of a relay what only the start needs has been done.
 const startOver = 5 * time.Second
 
-// forgetStart gives back the pages of the program that the start alone has touched (reading the configuration, preparing the database): a third of
-// what a relay at rest would hold. What runs later is mapped again from the file, which the kernel still has in its cache.
-func forgetStart(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(startOver):
-		forgetProgram()
+// forgetStart returns a task that gives back the pages of the program that the start alone has touched (reading the configuration, preparing the database): a third of
+// what a relay at rest would hold. What runs later is mapped again from the file, which the kernel still has in its cache. It does so when
+// the relay begins to read, since a backlog needs memory at once, and again when all is done that a start does beside it.
+func forgetStart(reads <-chan struct{}) func(context.Context) {
+	return func(ctx context.Context) {
+		over := time.After(startOver)
+		for range 2 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-reads:
+				reads = nil
+			case <-over:
+			}
+			forgetProgram()
+		}
 	}
 }
 

@@ -5,4 +5,4 @@ package main
 import "context"
 
 // forgetStart is for Linux.
-func forgetStart(context.Context) {}
+func forgetStart(<-chan struct{}) func(context.Context) { return func(context.Context) {} }

@@ -98,7 +98,8 @@ func runRelay(ctx context.Context, sh *cli.Shell, rel *reloader, p *pipeline.Pip
 		tick, asking = pollTick, pollObserveEvery
 	}
 	watched := &tail.Hub{}
-	events := rel.events(metrics.Events())
+	t, events := &tasks{now: sh.Now}, rel.events(metrics.Events())
+	t.aside(forgetStart(onReading(&events)))
 	rel.tracer = newTracer(tracing, p, metrics, log)
 	events.Deliveries = onAnswers(watched, rel.tracer)
 	rel.relay, err = relay.New(relay.Config{
@@ -114,12 +115,10 @@ func runRelay(ctx context.Context, sh *cli.Shell, rel *reloader, p *pipeline.Pip
 	if err != nil {
 		return err
 	}
-	t := &tasks{now: sh.Now}
 	if err := rel.serve(ctx, t, p, registry, watched); err != nil {
 		return err
 	}
 	t.aside(func(ctx context.Context) { boundHeap(ctx, &rel.memory) })
-	t.aside(forgetStart)
 	t.aside(func(ctx context.Context) { warnOfSinks(ctx, log, sinks, p.Hide) })
 	rel.alerts = newAlerts(metrics)
 	first, err := newAlerting(ctx, p, rel.onRefusal, log)
@@ -145,6 +144,21 @@ func runRelay(ctx context.Context, sh *cli.Shell, rel *reloader, p *pipeline.Pip
 		log.Info("stopped")
 	}
 	return err
+}
+
+// onReading returns a channel that gets a value when the relay begins to read the log.
+func onReading(e *relay.Events) <-chan struct{} {
+	reads, state := make(chan struct{}, 1), e.State
+	e.State = func(now, why string) {
+		state(now, why)
+		if now == admin.StateTailing {
+			select {
+			case reads <- struct{}{}:
+			default: // it has begun before
+			}
+		}
+	}
+	return reads
 }
 
 // tasks runs one main task and others beside it.

@@ -13,7 +13,7 @@ import (
 const (
 	stateStarting = "starting" // before the first
 	stateSweeping = "sweeping"
-	stateTailing  = "tailing"
+	StateTailing  = "tailing" // it reads the log
 	stateStandby  = "standby"
 	stateStopped  = "stopped"
 	stateDraining = "stuck" // it holds the lock still, and settles what was read
@@ -22,7 +22,7 @@ const (
 )
 
 func reading(state string) bool {
-	return state == stateSweeping || state == stateTailing
+	return state == stateSweeping || state == StateTailing
 }
 
 // Events returns what feeds the metrics while a relay runs.
