@@ -7,13 +7,15 @@ import (
 	"os"
 	"sync"
 	"syscall"
-	"unsafe"
 )
 
 // Read reads once from a socket that does not block, without telling the scheduler. Its errors are io.EOF and syscall.Errno, of which
 // EAGAIN says that nothing has arrived.
 func Read(fd uintptr, b []byte) (int, error) {
-	n, err := call(syscall.SYS_READ, fd, b)
+	n, err := read(fd, b)
+	for errors.Is(err, syscall.EINTR) {
+		n, err = read(fd, b)
+	}
 	if n == 0 && err == nil && len(b) > 0 {
 		return 0, io.EOF
 	}
@@ -22,19 +24,12 @@ func Read(fd uintptr, b []byte) (int, error) {
 
 // Write writes once to a socket that does not block, without telling the scheduler. Its errors are of type syscall.Errno. EAGAIN says that
 // there is no room.
-func Write(fd uintptr, b []byte) (int, error) { return call(syscall.SYS_WRITE, fd, b) }
-
-func call(number, fd uintptr, b []byte) (int, error) {
-	for {
-		n, _, errno := syscall.RawSyscall(number, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
-		switch errno {
-		case 0:
-			return int(n), nil
-		case syscall.EINTR:
-		default:
-			return 0, errno
-		}
+func Write(fd uintptr, b []byte) (int, error) {
+	n, err := write(fd, b)
+	for errors.Is(err, syscall.EINTR) {
+		n, err = write(fd, b)
 	}
+	return n, err
 }
 
 // Quiet returns a connection that reads and writes as this package does. Nobody may use the given one any more. What is not a socket, such as

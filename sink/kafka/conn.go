@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -41,6 +42,10 @@ type conn struct {
 	idleSince   time.Time // zero: never used
 	expires     time.Time // zero: never
 	mutedUntil  time.Time // the broker reads nothing from it before; zero: it does
+
+	// late closes the connection when the time of a request is over, and sets overdue. It runs during requests that have a timeout.
+	late    *time.Timer
+	overdue atomic.Bool
 
 	mu   sync.Mutex
 	call *call // the request that waits for an answer
@@ -103,6 +108,11 @@ func (d *dialer) connect(ctx context.Context, address string) (*conn, error) {
 		nc = tc
 	}
 	c := &conn{address: address, clientID: d.cfg.ClientID, nc: nc, reader: bufio.NewReaderSize(nc, 4<<10), dead: make(chan struct{})}
+	c.late = time.AfterFunc(time.Hour, func() {
+		c.overdue.Store(true)
+		_ = c.nc.Close()
+	})
+	c.late.Stop()
 	go c.read()
 	if err := d.greet(ctx, c); err != nil {
 		return nil, errors.Join(err, c.close())
@@ -287,21 +297,25 @@ func (c *conn) roundTrip(ctx context.Context, m protocol.Message) (protocol.Mess
 	if err := protocol.WriteRequest(&request, version, c.correlation, c.clientID, m); err != nil {
 		return nil, fmt.Errorf("encode request %v: %w", m.ApiKey(), err)
 	}
-	answer, _, err := c.exchange(ctx, m.ApiKey(), version, request.Bytes())
+	answer, _, err := c.exchange(ctx, 0, m.ApiKey(), version, request.Bytes())
 	return answer, err
 }
 
 // exchange writes a request with the present correlation and waits for its answer. sent says that all of the request
 // was written: until then the broker cannot act on it, afterwards it may have, whatever the error. After an error the
-// connection is dead.
-func (c *conn) exchange(ctx context.Context, key protocol.ApiKey, version int16, request []byte) (answer protocol.Message, sent bool, err error) {
+// connection is dead. A timeout of 0 is none; the error behind a timeout is errTimeout.
+func (c *conn) exchange(ctx context.Context, timeout time.Duration, key protocol.ApiKey, version int16, request []byte) (answer protocol.Message, sent bool, err error) {
 	waiting := &call{key: key, version: version, correlation: c.correlation, answer: make(chan protocol.Message, 1)}
 	c.mu.Lock()
 	c.call = waiting
 	c.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() { _ = c.nc.Close() })
+	if timeout > 0 {
+		c.late.Reset(timeout) // a context of its own would cost each request more than the timer does
+	}
 	defer func() {
-		if !stop() {
+		inTime := timeout == 0 || c.late.Stop()
+		if !stop() || !inTime {
 			c.expires = time.Unix(0, 0) // Closed behind an answer that was in time.
 		}
 	}()
@@ -325,7 +339,10 @@ func (c *conn) exchange(ctx context.Context, key protocol.ApiKey, version int16,
 // ended closes the connection, and returns what ended it.
 func (c *conn) ended(ctx context.Context, err error) error {
 	_ = c.close()
-	if ctx.Err() != nil {
+	switch {
+	case c.overdue.Load():
+		return errTimeout
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
 	return err

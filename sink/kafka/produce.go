@@ -93,9 +93,7 @@ func (s *Sink) exchange(ctx context.Context, c *conn, p *produce, whole func(err
 	c.correlation++
 	binary.BigEndian.PutUint16(p.request[versionAt:], uint16(version))
 	binary.BigEndian.PutUint32(p.request[correlationAt:], uint32(c.correlation))
-	requestCtx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, errTimeout)
-	defer cancel()
-	answer, sent, err := c.exchange(requestCtx, protocol.Produce, version, p.request)
+	answer, sent, err := c.exchange(ctx, s.cfg.Timeout, protocol.Produce, version, p.request)
 	switch {
 	case err == nil:
 		appended := answer.(*appended)
