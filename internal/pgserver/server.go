@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A Server is a running Postgres with wal_level = logical, whose superuser postgres needs no password on this machine.
+// A Server is a running Postgres with wal_level = logical and track_commit_timestamp = on, whose superuser postgres needs no password on this machine.
 type Server struct {
 	dir    string
 	port   int
@@ -105,7 +105,7 @@ func (s *Server) start(ctx context.Context, bin string) (err error) {
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	args := []string{"-D", s.data(), "-p", strconv.Itoa(port)}
-	for _, setting := range []string{"wal_level=logical", "listen_addresses=127.0.0.1", "unix_socket_directories=" + s.dir,
+	for _, setting := range []string{"wal_level=logical", "track_commit_timestamp=on", "listen_addresses=127.0.0.1", "unix_socket_directories=" + s.dir,
 		"shared_buffers=32MB", "max_connections=30", "fsync=off", "dynamic_shared_memory_type=mmap", "log_min_messages=warning"} {
 		args = append(args, "-c", setting)
 	}
