@@ -121,12 +121,15 @@ func (c *conversion) run(files []File) {
 	for _, f := range files {
 		c.read(f)
 	}
-	c.unfound(files)
+	c.systemProperties()
+	c.unfound()
 	c.ungiven(files)
 	if len(c.problems) > 0 {
 		return
 	}
-	c.merge()
+	if c.merge(); len(c.problems) > 0 {
+		return
+	}
 	if c.server {
 		c.fromEnvironment()
 	}
@@ -150,6 +153,8 @@ type conversion struct {
 	out      document
 
 	variables variables
+	// inForce is the profile of Quarkus that Debezium Server runs in.
+	inForce string
 	// worked: a worker's variables are read.
 	worked  bool
 	columns columnSchemas
@@ -172,6 +177,7 @@ type conversion struct {
 	// offsets are where connectors stopped, and offsetFiles the files that hold that.
 	offsets     []offset
 	offsetFiles []string
+	unread      []unread
 }
 
 func (c *conversion) convert() {

@@ -22,12 +22,15 @@ func (d *document) section(depth int, key, from string) { d.line(depth, key+":",
 
 // set writes a key and its value. Its comment names the settings that it comes from, and then a note. A setting may be nil.
 func (d *document) set(depth int, key, value, note string, from ...*setting) {
-	if from = slices.DeleteFunc(from, func(s *setting) bool { return s == nil }); len(from) > 0 && note != "" {
-		note = keysOf(from) + ", " + note
-	} else if len(from) > 0 {
-		note = keysOf(from)
+	from = slices.DeleteFunc(from, func(s *setting) bool { return s == nil })
+	made := key
+	if note != "" {
+		made += " (" + note + ")"
 	}
-	decides(key, from...)
+	decides(made, from...)
+	if len(from) > 0 {
+		note = strings.TrimSuffix(keysOf(from)+", "+note, ", ")
+	}
 	d.line(depth, key+": "+value, note)
 	d.comesFrom(from...)
 }

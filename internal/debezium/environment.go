@@ -49,6 +49,7 @@ func (c *conversion) fromEnvironment() {
 		c.fromVariables(options)
 	}
 	c.fromNames()
+	c.fromSource()
 }
 
 func (c *conversion) fromVariables(keys []string) {
@@ -59,7 +60,7 @@ func (c *conversion) fromVariables(keys []string) {
 		} else if !strings.HasPrefix(key, "quarkus.") {
 			option = serverPrefix + key
 		}
-		for _, name := range []string{underscored("%prod." + option), variableOf("%prod." + option), underscored(option), variableOf(option)} {
+		for _, name := range []string{underscored("%" + c.inForce + "." + option), variableOf("%" + c.inForce + "." + option), underscored(option), variableOf(option)} {
 			if c.fromVariable(key, name) {
 				break
 			}
@@ -110,13 +111,33 @@ func (c *conversion) fromNames() {
 		if v.looked[name] || !optionVariable.MatchString(name) || kubernetesVariable.MatchString(name) {
 			continue
 		}
-		plain := strings.TrimPrefix(strings.ToUpper(name), "_PROD_")
+		plain := strings.TrimPrefix(strings.ToUpper(name), variableOf("%"+c.inForce+"."))
+		if strings.HasPrefix(plain, "_") {
+			continue // of another profile
+		}
 		key, ok := known[plain]
 		if !ok {
 			key = strings.TrimPrefix(strings.ToLower(strings.ReplaceAll(plain, "_", ".")), serverPrefix)
 		}
 		if ok || !strings.Contains(references, "${"+name) {
 			c.fromVariable(key, name)
+		}
+	}
+}
+
+// systemProperty is an option of Debezium Server among the arguments of Java.
+var systemProperty = regexp.MustCompile(`-D((?:%[^.\s]+\.)?debezium\.[^=\s]+|quarkus\.profile)=`)
+
+// systemProperties refuses variables that hand options to Java.
+func (c *conversion) systemProperties() {
+	for _, name := range []string{"DEBEZIUM_OPTS", "JAVA_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"} {
+		value, _ := c.variables.get(name)
+		if found := systemProperty.FindStringSubmatch(value); found != nil {
+			p := &Problem{Key: "$" + name, Reason: "sets " + found[1] + " as a system property of Java, which counts before files and other variables: take each -Ddebezium… out of it, and give the option in a file"}
+			if given := c.variables.given[name]; given != nil {
+				p.file, p.line = given.file, given.line
+			}
+			c.problems = append(c.problems, p)
 		}
 	}
 }
@@ -187,6 +208,6 @@ func (v *variables) look(name string) (value string, set bool) {
 // optionVariable is a variable that stands for an option of Debezium Server. kubernetesVariable is one that Kubernetes sets for a service.
 var (
 	notInName          = regexp.MustCompile(`[^A-Za-z0-9]`)
-	optionVariable     = regexp.MustCompile(`(?i)^(_PROD_)?DEBEZIUM_(SOURCE|SINK|FORMAT|TRANSFORMS|PREDICATES)(_|$)`)
+	optionVariable     = regexp.MustCompile(`(?i)^(_[A-Z0-9]+_)?DEBEZIUM_(SOURCE|SINK|FORMAT|TRANSFORMS|PREDICATES)(_|$)`)
 	kubernetesVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP)(_[A-Z]+)?)?)$`)
 )

@@ -3,14 +3,13 @@ package debezium
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf16"
 
+	"github.com/tailbox/tailbox/internal/debezium/forms"
 	"github.com/tailbox/tailbox/router"
 )
 
@@ -18,19 +17,10 @@ import (
 const formsRead = "tailbox reads properties, a connector as JSON or YAML (alone, with its name, or as GET /connectors answers), KafkaConnector, KafkaConnect and ConfigMap of Kubernetes, " +
 	"DebeziumServer of its operator, compose files, .env files, and scripts, files of HTTP clients and collections of Postman that send one connector"
 
-// ask is how to give a connector that stands in a form that is not read.
-const ask = "give the answer of GET /connectors/NAME/config, or write the options alone into a file of JSON or properties"
-
 var (
-	comment     = regexp.MustCompile(`(?s)\A\s*(?://[^\n]*(?:\n|\z)|#[^\n]*(?:\n|\z)|/\*.*?\*/)`)
 	curl        = regexp.MustCompile(`(?m)^[^={\n]*\bcurl\s`)
 	body        = regexp.MustCompile(`\{\s*"`)
 	object      = regexp.MustCompile(`\A(?:\{\s*"|\[\s*\{)`)
-	declared    = regexp.MustCompile(`(?m)^\s*(?:[^#;\s][^#\n]*)?connector\.class(?:\W|\bto\b){1,60}io\.debezium\.`)
-	ksql        = regexp.MustCompile(`(?im)^\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:SOURCE|SINK)\s+CONNECTOR\b`)
-	terraform   = regexp.MustCompile(`(?m)^\s*resource\s+"[A-Za-z0-9_-]+"\s+"[^"]+"\s*\{`)
-	powershell  = regexp.MustCompile(`(?mi)^\s*\$\w+\s*=\s*@[{'"]|\bInvoke-(?:RestMethod|WebRequest)\b`)
-	markup      = regexp.MustCompile(`\A<`)
 	yamlKey     = regexp.MustCompile(`(?m)^(?:apiVersion|kind|services|spec|config|items|connector\.class|name):(?:\s|$)|^---(?:\s|$)`)
 	variable    = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 	anyVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -39,78 +29,54 @@ var (
 	dependent   = regexp.MustCompile(`\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)`)
 )
 
-// read reads the options of a file, in whatever form they stand there.
-func (c *conversion) read(f File) {
-	l := &layer{name: filepath.Base(f.Name)}
+// readForm reads the options of a file, in whatever form they stand there. It returns its layer and its text; that of offsets is empty.
+func (c *conversion) readForm(f File) (l *layer, text []byte) {
+	l = &layer{name: filepath.Base(f.Name)}
 	c.layers = append(c.layers, l)
 	if c.readOffsets(l.name, f.Data) {
-		return
+		return l, nil
 	}
-	whole := bytes.TrimPrefix(decoded(f.Data), []byte("\uFEFF"))
-	text := bytes.TrimSpace(whole)
-	bare := text
-	for m := comment.Find(bare); m != nil; m = comment.Find(bare) {
-		bare = bytes.TrimSpace(bare[len(m):])
-	}
+	whole := bytes.TrimPrefix(forms.Decoded(f.Data), []byte("\uFEFF"))
+	text = bytes.TrimSpace(whole)
+	bare := forms.WithoutComments(text)
 	extension := strings.ToLower(filepath.Ext(l.name))
 	if !slices.Contains([]string{".yaml", ".yml", ".json", ".properties", ".env"}, extension) && !object.Match(bare) {
 		if bare = c.program(l, bare); bare == nil {
-			return
+			return l, text
 		}
 	}
 	switch {
 	case bytes.HasPrefix(bare, []byte("{")), bytes.HasPrefix(bare, []byte("[")):
-		t, err := readJSON(inPlace(whole, bare))
-		if err != nil {
+		if t, err := forms.ReadJSON(forms.InPlace(whole, bare)); err != nil {
 			c.unreadable(l, "JSON", bare, err)
-			return
+		} else {
+			c.document(l, t)
 		}
-		c.document(l, t)
 	case extension == ".yaml", extension == ".yml", yamlKey.Match(text) && !bytes.Contains(text, []byte("debezium.source.")) && extension != ".properties":
-		documents, err := readYAML(inPlace(whole, text))
-		if err != nil {
+		if documents, err := forms.ReadYAML(forms.InPlace(whole, text)); err != nil {
 			c.unreadable(l, "YAML", text, err)
-			return
+		} else {
+			c.connectors(l, documents)
 		}
-		c.connectors(l, documents)
 	default:
 		c.properties(l, whole)
 	}
-}
-
-// inPlace is a part of a text, on the lines on which it stands there.
-func inPlace(whole, part []byte) []byte {
-	at := max(bytes.LastIndex(whole, part), 0) // the last: comments in front may hold the same
-	return append(bytes.Repeat([]byte("\n"), bytes.Count(whole[:at], []byte("\n"))), part...)
-}
-
-// decoded is a text as UTF-8, if its first character tells that it is UTF-16, as PowerShell writes it.
-func decoded(text []byte) []byte {
-	var order binary.ByteOrder = binary.LittleEndian
-	switch {
-	case bytes.HasPrefix(text, []byte("\xff\xfe")):
-	case bytes.HasPrefix(text, []byte("\xfe\xff")):
-		order = binary.BigEndian
-	default:
-		return text
-	}
-	units := make([]uint16, len(text)/2)
-	for i := range units {
-		units[i] = order.Uint16(text[2*i:])
-	}
-	return []byte(string(utf16.Decode(units)))
+	return l, text
 }
 
 // program reads the connector that a program sends to Kafka Connect, such as a script of a shell or the file of an HTTP client. It returns what is left to
 // read; nil if nothing is.
 func (c *conversion) program(l *layer, text []byte) (left []byte) {
-	if request.Match(text) {
-		c.bodies(l, requests(text))
+	if forms.SendsConnector(text) {
+		c.bodies(l, forms.Requests(text))
+		return nil
+	}
+	if forms.Misleads(l.name, text) {
 		return nil
 	}
 	sends := curl.Match(text)
-	if sends || declared.Match(text) {
-		found, err := scriptConnectors(text)
+	if sends || forms.Declares(text) {
+		found, err := forms.ScriptConnectors(text)
 		switch {
 		case err != nil:
 			c.unreadable(l, "JSON", text, err)
@@ -120,14 +86,9 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 			return nil
 		}
 	}
-	for _, foreign := range []struct {
-		form *regexp.Regexp
-		name string
-	}{{ksql, "SQL of ksqlDB"}, {terraform, "a resource of Terraform"}, {powershell, "a script of PowerShell"}, {markup, "XML or HTML"}} {
-		if foreign.form.Match(text) {
-			c.form(l, "it is "+foreign.name+", which tailbox does not read: "+ask)
-			return nil
-		}
+	if form, alone := forms.Foreign(l.name, text); alone {
+		c.form(l, "it is "+form+", which tailbox does not read: "+forms.Ask)
+		return nil
 	}
 	if !sends {
 		return text
@@ -142,20 +103,6 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 		return nil
 	}
 	return text[at[0] : end+1]
-}
-
-// unfound names the files that hold a connector in a form that is not read, if no other file holds one.
-func (c *conversion) unfound(files []File) {
-	if _, set := c.variables.get(variableOf(serverPrefix + "source.connector.class")); set || len(c.problems) > 0 || slices.ContainsFunc(c.layers, func(l *layer) bool {
-		return slices.ContainsFunc(l.settings, func(s *setting) bool { return strings.HasSuffix(s.key, "connector.class") })
-	}) {
-		return
-	}
-	for _, f := range files {
-		if declared.Match(f.Data) {
-			c.form(&layer{name: filepath.Base(f.Name)}, "it holds a connector in a form that tailbox does not read: "+ask)
-		}
-	}
 }
 
 // form notes that a file is of a form that cannot be read.
@@ -212,71 +159,71 @@ func readVariables(file string, text []byte) (given []*setting) {
 }
 
 // document reads a document of JSON or YAML.
-func (c *conversion) document(l *layer, t *tree) {
+func (c *conversion) document(l *layer, t *forms.Tree) {
 	from := len(l.settings)
-	switch kind := t.is("kind"); {
-	case t.kind == sequence:
-		c.several(l, t.items)
-	case t.kind != mapping:
+	switch kind := t.Is("kind"); {
+	case t.Kind == forms.Sequence:
+		c.several(l, t.Items)
+	case t.Kind != forms.Mapping:
 		c.form(l, "it holds no options: "+formsRead)
-	case kind == "List" && t.get("items") != nil:
-		c.several(l, t.get("items").items)
+	case kind == "List" && t.Get("items") != nil:
+		c.several(l, t.Get("items").Items)
 	case kind == "KafkaConnector":
 		c.strimzi(l, t)
 		c.setApart(l, from)
 	case ofConfluent(t):
 		c.parts(l, t, [][]string{{"name", "metadata", "name"}, {"connector.class", "spec", "class"}, {"tasks.max", "spec", "taskMax"}})
-		c.fields(l, "", t.get("spec", "configs"))
+		c.fields(l, "", t.Get("spec", "configs"))
 		c.setApart(l, from)
-	case kind == "Template" && t.get("objects") != nil: // OpenShift's
-		if slices.ContainsFunc(t.get("objects").items, func(o *tree) bool {
-			return isConnector(o) || o.is("kind") == "KafkaConnect" || o.is("kind") == "DebeziumServer"
+	case kind == "Template" && t.Get("objects") != nil: // OpenShift's
+		if slices.ContainsFunc(t.Get("objects").Items, func(o *forms.Tree) bool {
+			return isConnector(o) || o.Is("kind") == "KafkaConnect" || o.Is("kind") == "DebeziumServer"
 		}) {
 			c.form(l, "it is a Template of OpenShift, whose parameters tailbox does not fill in: give what `oc process -f "+l.name+" --local -o yaml` prints")
 		}
 	case kind == "KafkaConnect":
 		c.worker(l, t)
 	case kind == "DebeziumServer":
-		c.operator(l, t.get("spec"))
+		c.operator(l, t.Get("spec"))
 	case kind == "ConfigMap", kind == "Secret":
 		c.configMap(l, t)
-	case t.get("spec", "template", "spec", "containers") != nil:
-		c.containers(l, t.get("spec", "template", "spec", "containers"))
+	case t.Get("spec", "template", "spec", "containers") != nil:
+		c.containers(l, t.Get("spec", "template", "spec", "containers"))
 	case kind == "Pod":
-		c.containers(l, t.get("spec", "containers"))
-	case t.get("apiVersion") != nil && kind != "":
+		c.containers(l, t.Get("spec", "containers"))
+	case t.Get("apiVersion") != nil && kind != "":
 		return // another resource, such as a Service beside the connector
-	case t.get("debezium") != nil && t.get("debezium").kind == mapping && t.get("debezium", "connector.class") == nil:
+	case t.Get("debezium") != nil && t.Get("debezium").Kind == forms.Mapping && t.Get("debezium", "connector.class") == nil:
 		c.nested(l, "", t)
-	case t.get("error_count") != nil && t.get("configs") != nil, t.get("connector", "state") != nil && t.get("tasks") != nil:
-		c.form(l, "it says how a connector is, and not what it does: "+ask)
-	case t.get("services") != nil:
-		c.compose(l, t.get("services"))
-	case t.get("connectorConfiguration") != nil: // Amazon's MSK Connect
-		c.fields(l, "", t.get("connectorConfiguration"))
+	case t.Get("error_count") != nil && t.Get("configs") != nil, t.Get("connector", "state") != nil && t.Get("tasks") != nil:
+		c.form(l, "it says how a connector is, and not what it does: "+forms.Ask)
+	case t.Get("services") != nil:
+		c.compose(l, t.Get("services"))
+	case t.Get("connectorConfiguration") != nil: // Amazon's MSK Connect
+		c.fields(l, "", t.Get("connectorConfiguration"))
 		c.setApart(l, from)
-	case t.get("config") != nil:
+	case t.Get("config") != nil:
 		c.parts(l, t, [][]string{{"name", "name"}, {"connector.class", "class"}, {"tasks.max", "tasksMax"}}) // the last two as in a KafkaConnector's spec
-		if t.get("config").kind != mapping {
+		if t.Get("config").Kind != forms.Mapping {
 			c.problems = append(c.problems, &Problem{file: l.name, Key: "config", Reason: "must be an object of options"})
 			return
 		}
-		c.fields(l, "", t.get("config"))
+		c.fields(l, "", t.Get("config"))
 		if got := (&layer{settings: l.settings[from:]}); got.has("connector.class") || !got.has(serverPrefix+"source.connector.class") {
 			c.setApart(l, from)
 		}
-	case strings.Contains(t.is("info", "schema"), "postman.com"):
+	case strings.Contains(t.Is("info", "schema"), "postman.com"):
 		var bodies []string
-		t.walk(func(t *tree) { bodies = append(bodies, t.is("request", "body", "raw")) })
+		t.Walk(func(t *forms.Tree) { bodies = append(bodies, t.Is("request", "body", "raw")) })
 		c.bodies(l, bodies)
 	case expanded(t):
-		var all []*tree
-		for _, f := range t.fields {
-			all = append(all, f.value.get("info"))
+		var all []*forms.Tree
+		for _, f := range t.Fields {
+			all = append(all, f.Value.Get("info"))
 		}
 		c.several(l, all)
-	case t.get("connector.class") == nil && t.has("connector.class"):
-		c.form(l, "it holds a connector deeper inside, as values of a Helm chart do: give what helm template prints, or "+ask)
+	case t.Get("connector.class") == nil && t.Has("connector.class"):
+		c.form(l, "it holds a connector deeper inside, as values of a Helm chart do: give what helm template prints, or "+forms.Ask)
 	default:
 		c.fields(l, "", t)
 		if bareConnector(l.settings[from:]) {
@@ -287,12 +234,12 @@ func (c *conversion) document(l *layer, t *tree) {
 
 // bodies reads the connectors among the bodies of requests to Kafka Connect, which reads the first value of a body.
 func (c *conversion) bodies(l *layer, all []string) {
-	var found []*tree
+	var found []*forms.Tree
 	for _, text := range all {
 		if !strings.Contains(text, `"connector.class"`) {
 			continue
 		}
-		t, err := jsonTree(numbers(strings.NewReader(text)), mostDepth)
+		t, err := forms.ReadFirstJSON(text)
 		if err != nil {
 			c.unreadable(l, "JSON", []byte(text), err)
 			return
@@ -306,7 +253,7 @@ func (c *conversion) bodies(l *layer, all []string) {
 }
 
 // connectors takes the only one, or the one of several that several takes.
-func (c *conversion) connectors(l *layer, found []*tree) {
+func (c *conversion) connectors(l *layer, found []*forms.Tree) {
 	if len(found) == 1 {
 		c.document(l, found[0])
 	} else {
@@ -315,40 +262,40 @@ func (c *conversion) connectors(l *layer, found []*tree) {
 }
 
 // expanded reports whether a document is the answer of GET /connectors?expand=info.
-func expanded(t *tree) bool {
-	return len(t.fields) > 0 && !slices.ContainsFunc(t.fields, func(f field) bool { return f.value.get("info", "config") == nil })
+func expanded(t *forms.Tree) bool {
+	return len(t.Fields) > 0 && !slices.ContainsFunc(t.Fields, func(f forms.Field) bool { return f.Value.Get("info", "config") == nil })
 }
 
 // isConnector reports whether a document is a connector, in one of its forms.
-func isConnector(t *tree) bool {
-	return t.is("kind") == "KafkaConnector" || ofConfluent(t) || t.get("kind") == nil && (t.get("config") != nil || t.get("connector.class") != nil || t.get("connectorConfiguration") != nil)
+func isConnector(t *forms.Tree) bool {
+	return t.Is("kind") == "KafkaConnector" || ofConfluent(t) || t.Get("kind") == nil && (t.Get("config") != nil || t.Get("connector.class") != nil || t.Get("connectorConfiguration") != nil)
 }
 
 // nested reads options whose names stand in pieces, one inside the other, as Quarkus has them in YAML. Its key ~ is the name above.
-func (c *conversion) nested(l *layer, prefix string, t *tree) {
-	for _, f := range t.fields {
-		key := strings.TrimSuffix(prefix+f.key, ".~")
-		switch f.value.kind {
-		case mapping:
-			c.nested(l, key+".", f.value)
-		case sequence:
+func (c *conversion) nested(l *layer, prefix string, t *forms.Tree) {
+	for _, f := range t.Fields {
+		key := strings.TrimSuffix(prefix+f.Key, ".~")
+		switch f.Value.Kind {
+		case forms.Mapping:
+			c.nested(l, key+".", f.Value)
+		case forms.Sequence:
 			var items []string
-			for _, item := range f.value.items {
-				items = append(items, item.text)
+			for _, item := range f.Value.Items {
+				items = append(items, item.Text)
 			}
-			c.option(l, key, &tree{text: strings.Join(items, ","), line: f.value.line})
+			c.option(l, key, &forms.Tree{Text: strings.Join(items, ","), Line: f.Value.Line})
 		default:
-			c.option(l, key, f.value)
+			c.option(l, key, f.Value)
 		}
 	}
 }
 
 // several takes the only connector of a list, or the only one with an outbox event router.
-func (c *conversion) several(l *layer, all []*tree) {
+func (c *conversion) several(l *layer, all []*forms.Tree) {
 	var names, others []string
-	var routers, rest []*tree
+	var routers, rest []*forms.Tree
 	for _, t := range all {
-		if t.kind != mapping {
+		if t.Kind != forms.Mapping {
 			continue
 		}
 		if !isConnector(t) {
@@ -370,51 +317,61 @@ func (c *conversion) several(l *layer, all []*tree) {
 		}
 		c.document(l, routers[0])
 	case len(routers) > 1 || len(names) > 0:
-		c.form(l, fmt.Sprintf("it holds %d connectors, %s, of which %d have an outbox event router: give one of them in a file of its own", len(names), strings.Join(names, ", "), len(routers)))
+		c.form(l, severalConnectors("it holds", names, len(routers)))
 	}
 	for _, t := range rest {
 		c.document(l, t)
 	}
 }
 
+// severalConnectors is why none of several connectors is taken.
+func severalConnectors(hold string, names []string, routed int) string {
+	return fmt.Sprintf("%s %d connectors, %s, of which %d have an outbox event router: give one of them in a file of its own", hold, len(names), strings.Join(names, ", "), routed)
+}
+
 // connectorName is the name that a document gives its connector.
-func connectorName(t *tree) string {
-	return cmp.Or(t.is("name"), t.is("metadata", "name"), t.is("config", "name"), "without a name")
+func connectorName(t *forms.Tree) string {
+	return cmp.Or(t.Is("name"), t.Is("metadata", "name"), t.Is("config", "name"), "without a name")
 }
 
 // routes reports whether an outbox event router stands somewhere in a connector.
-func routes(t *tree) (found bool) {
-	t.walk(func(t *tree) { found = found || t.kind == scalar && strings.HasSuffix(t.text, "EventRouter") })
+func routes(t *forms.Tree) (found bool) {
+	t.Walk(func(t *forms.Tree) {
+		found = found || t.Kind == forms.Scalar && strings.HasSuffix(t.Text, "EventRouter")
+	})
 	return found
 }
 
 // parts reads options that stand somewhere in a document: each is an option and the path to its value.
-func (c *conversion) parts(l *layer, t *tree, options [][]string) {
+func (c *conversion) parts(l *layer, t *forms.Tree, options [][]string) {
 	for _, o := range options {
-		if value := t.get(o[1:]...); value != nil {
+		if value := t.Get(o[1:]...); value != nil {
 			c.option(l, o[0], value)
 		}
 	}
 }
 
 // fields reads options that stand side by side, under a prefix. There may be none.
-func (c *conversion) fields(l *layer, prefix string, t *tree) {
+func (c *conversion) fields(l *layer, prefix string, t *forms.Tree) {
 	if t == nil {
 		return
 	}
-	for _, f := range t.fields {
-		c.option(l, prefix+f.key, f.value)
+	for _, f := range t.Fields {
+		c.option(l, prefix+f.Key, f.Value)
 	}
 }
 
-func (c *conversion) option(l *layer, key string, value *tree) {
-	switch value.kind {
-	case mapping, sequence:
-		c.problems = append(c.problems, &Problem{file: l.name, line: value.line, Key: key, Reason: "must be a text, a number or a boolean"})
+// noOptionValue is why a list or a mapping is refused as the value of an option.
+const noOptionValue = "must be a text, a number or a boolean"
+
+func (c *conversion) option(l *layer, key string, value *forms.Tree) {
+	switch value.Kind {
+	case forms.Mapping, forms.Sequence:
+		c.problems = append(c.problems, &Problem{file: l.name, line: value.Line, Key: key, Reason: noOptionValue})
 		return
-	case null:
+	case forms.Null:
 		c.out.ignored(&setting{key: key}, "it is null, so that its default counts")
 		return
 	}
-	l.settings = append(l.settings, &setting{key: key, raw: value.text, file: l.name, line: value.line})
+	l.settings = append(l.settings, &setting{key: key, raw: value.Option(), file: l.name, line: value.Line})
 }

@@ -42,7 +42,16 @@ const (
 	byteBufferConverter   = "io.debezium.converters.ByteBufferConverter"
 )
 
-const topicNameMatches = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
+// Classes of predicates that are evaluated, and of transformations that are known beside the router.
+const (
+	topicNameMatches     = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
+	recordIsTombstone    = "org.apache.kafka.connect.transforms.predicates.RecordIsTombstone"
+	regexRouter          = "org.apache.kafka.connect.transforms.RegexRouter"
+	filter               = "org.apache.kafka.connect.transforms.Filter"
+	byLogicalTableRouter = "io.debezium.transforms.ByLogicalTableRouter"
+	extractNewState      = "io.debezium.transforms.ExtractNewRecordState"
+	schemaChangeFilter   = "io.debezium.transforms.SchemaChangeEventFilter"
+)
 
 // otherPackage is why a class is refused that is called like a known one.
 const otherPackage = "tailbox does not know this class, because another package makes it another class: set it to %s if it does the same, or keep Debezium for this outbox"

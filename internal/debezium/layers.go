@@ -95,14 +95,35 @@ func inProfile(key string) (name string, profiles []string) {
 	return name, []string{profile}
 }
 
-// mergeServer files Debezium Server's options under their keys without its prefix. Later ones win, but those of the profile prod, in
-// which Debezium Server runs, win over those of none.
+// profileKey is the option that names the profile of Quarkus that Debezium Server runs in.
+const profileKey = "quarkus.profile"
+
+// profile returns the profile of Quarkus that Debezium Server runs in, whose options count before those of none.
+func (c *conversion) profile() string {
+	for _, l := range c.layers {
+		for _, s := range l.settings {
+			if s.key == profileKey {
+				c.file(profileKey, s)
+			}
+		}
+	}
+	c.fromVariables([]string{profileKey})
+	if s := c.settings[profileKey]; s != nil {
+		if name, _ := c.resolve(profileKey, s.raw, true); name != "" {
+			return name
+		}
+	}
+	return "prod"
+}
+
+// mergeServer files Debezium Server's options under their keys without its prefix. Later ones win, but those of the profile win over those of none.
 func (c *conversion) mergeServer() {
+	c.inForce = c.profile()
 	inForce := map[string]bool{}
 	for _, l := range c.layers {
 		for _, s := range l.settings {
 			name, profiles := inProfile(s.key)
-			if profiles != nil && !slices.Contains(profiles, "prod") {
+			if profiles != nil && !slices.Contains(profiles, c.inForce) {
 				c.file(profilePrefix+s.key, s)
 				continue
 			}
@@ -118,45 +139,101 @@ func (c *conversion) mergeServer() {
 			inForce[key] = profiles != nil
 		}
 	}
-	for key, s := range c.settings {
-		// Debezium Server passes all options of the source on to the engine, which has the transformations, and then those without the prefix.
+	c.fromSource()
+}
+
+// fromSource files options of the source that Debezium Server hands to its engine under the name of others: transformations, and options of converters, which are
+// those of formats. The options of these names themselves count first.
+func (c *conversion) fromSource() {
+	for _, key := range slices.Sorted(maps.Keys(c.settings)) {
 		name, ok := strings.CutPrefix(key, "source.")
-		if ok && (strings.HasPrefix(name, "transforms") || strings.HasPrefix(name, "predicates")) && c.settings[name] == nil {
-			delete(c.settings, key)
-			c.settings[name] = s
+		if part := converterOf(name); ok && part != "" {
+			name = "format." + strings.Replace(name, ".converter.", ".", 1)
+		} else if !ok || !strings.HasPrefix(name, "transforms") && !strings.HasPrefix(name, "predicates") {
+			continue
 		}
+		s, other := c.settings[key], c.settings[name]
+		delete(c.settings, key)
+		if other != nil && !strings.HasPrefix(other.key, serverPrefix+"source.") {
+			s.override(other)
+			continue
+		}
+		c.file(name, s)
 	}
 }
 
 // mergeConnect files a connector's options, and its worker's where the connector has none. The files' order does not tell which is which.
 func (c *conversion) mergeConnect() {
-	isConnector := func(l *layer) bool { return l.has("connector.class") }
-	slices.SortStableFunc(c.layers, func(a, b *layer) int {
-		switch {
-		case isConnector(a) == isConnector(b):
-			return 0
-		case isConnector(b):
-			return -1
-		}
-		return 1
-	})
-	connectors := 0
+	var connectors, workers []*layer
 	for _, l := range c.layers {
-		connector := isConnector(l)
-		if connector {
-			if connectors++; connectors > 1 {
-				c.form(l, "it is a second connector: give one, in a file of its own")
-			}
-			c.dropConverters(l)
+		if l.has("connector.class") {
+			connectors = append(connectors, l)
+		} else {
+			workers = append(workers, l)
 		}
+	}
+	c.layers = append(workers, connectors...)
+	if len(connectors) > 1 {
+		connectors = c.onlyRouted(connectors)
+	}
+	for _, l := range workers {
 		for _, s := range l.settings {
-			if part := converterOf(s.key); connector && part != "" && !l.has(part) {
-				c.out.ignored(s, "the connector does not name this converter, so that all its options come from the worker")
+			if len(connectors) > 0 && !ofConverter(s.key) && !ofWorker(s.key) {
+				c.out.ignored(s, "Kafka Connect passes no such option of its worker on to a connector")
 				continue
 			}
 			c.file(connectKey(s.key), s)
 		}
 	}
+	for _, l := range connectors {
+		c.dropConverters(l)
+		for _, s := range l.settings {
+			switch part := converterOf(s.key); {
+			case part != "" && !l.has(part):
+				c.out.ignored(s, "the connector does not name this converter, so that all its options come from the worker")
+			case ofWorker(s.key):
+				c.out.ignored(s, "Kafka Connect takes it from its worker alone")
+			default:
+				c.file(connectKey(s.key), s)
+			}
+		}
+	}
+}
+
+// ofWorker reports whether Kafka Connect takes an option from its worker, and ignores it in a connector.
+func ofWorker(key string) bool {
+	return key == "bootstrap.servers" || key == "topic.creation.enable" || strings.HasPrefix(key, "config.providers") ||
+		strings.HasPrefix(key, "producer.") && !strings.HasPrefix(key, "producer.override.")
+}
+
+// onlyRouted takes the only one of several connectors that has an outbox event router.
+func (c *conversion) onlyRouted(all []*layer) []*layer {
+	var routed []*layer
+	var names []string
+	for _, l := range all {
+		if l.routes() {
+			routed = append(routed, l)
+		}
+		names = append(names, l.name)
+	}
+	for _, l := range all {
+		switch {
+		case len(routed) == 1 && l == routed[0]:
+			continue
+		case len(routed) == 1:
+			c.out.ignored(&setting{key: "connector " + l.name}, "it has no outbox event router")
+		}
+		l.settings = nil
+	}
+	if len(routed) != 1 {
+		c.form(&layer{}, severalConnectors("these files hold", names, len(routed)))
+	}
+	return routed
+}
+
+// routes reports whether a layer has an outbox event router.
+func (l *layer) routes() bool {
+	return slices.ContainsFunc(l.settings, func(s *setting) bool { return strings.HasSuffix(s.raw, "EventRouter") })
 }
 
 // dropConverters takes the options of the worker's converters away that a connector has converters of its own for: Kafka Connect makes

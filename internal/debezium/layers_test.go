@@ -1,6 +1,7 @@
 package debezium_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -120,6 +121,105 @@ func TestImportProfile(t *testing.T) {
 	}
 }
 
+// TestImportOtherProfile: Debezium Server runs in the profile that QUARKUS_PROFILE or quarkus.profile names.
+func TestImportOtherProfile(t *testing.T) {
+	t.Parallel()
+	server := text(t, "server.properties") + "%staging.debezium.source.slot.name=staged\n%prod.debezium.source.publication.name=p\n"
+	const compose = "services: {d: {image: debezium/server, environment: {QUARKUS_PROFILE: staging, _STAGING_DEBEZIUM_FORMAT_VALUE: binary, _PROD_DEBEZIUM_SOURCE_SLOT_NAME: x, _DEV_DEBEZIUM_SOURCE_FIELD_RENAMES: x}}}\n"
+	for name, files := range map[string][]string{
+		"a variable":      {"application.properties", server, "compose.yaml", compose},
+		"of the importer": {"application.properties", server},
+		"an option":       {"application.properties", "quarkus.profile=staging\n" + server},
+	} {
+		env := environment()
+		if name == "of the importer" {
+			env = environment("QUARKUS_PROFILE", "staging")
+		}
+		yaml := imported(t, env, files...)
+		if !has(yaml, `slot: "staged"`) || !has(yaml, `publication: "dbz_publication"`) || has(yaml, "format.value: binary") != (name == "a variable") {
+			t.Errorf("%s:\n%s", name, yaml)
+		}
+	}
+	_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte("quarkus.profile=a,b\n" + server)}}, environment(), nil, bytea)
+	if err == nil || !strings.Contains(err.Error(), `f:1: quarkus.profile "a,b": names several profiles`) {
+		t.Errorf("several profiles: %v", err)
+	}
+}
+
+// TestImportSystemProperties: what a variable hands to Java counts before all else, and is refused.
+func TestImportSystemProperties(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{"-Xmx1g -Ddebezium.format.value=json": "sets debezium.format.value as", "-D%prod.debezium.sink.type=http": "sets %prod.debezium.sink.type as", "-Dquarkus.profile=dev": "sets quarkus.profile as",
+		"-Xmx1g -Dquarkus.log.level=INFO": ""} {
+		for _, name := range []string{"JAVA_OPTS", "DEBEZIUM_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"} {
+			compose := fmt.Sprintf("services:\n  d:\n    image: debezium/server\n    environment:\n      %s: %q\n", name, value)
+			_, err := debezium.Import(append(served(t), debezium.File{Name: "compose.yaml", Data: []byte(compose)}), environment(), nil, bytea)
+			if got := fmt.Sprint(err); want == "" && err != nil || want != "" && !strings.Contains(got, "compose.yaml:5: $"+name+": "+want) {
+				t.Errorf("%s %s: %v, want %q", name, value, err, want)
+			}
+		}
+	}
+}
+
+// TestImportSourceConverters: Debezium Server takes options of converters among those of the source, too. They count before format.X, and format.key.X before them.
+func TestImportSourceConverters(t *testing.T) {
+	t.Parallel()
+	without := strings.Replace(text(t, "server.properties"), "debezium.format.value.schemas.enable=false\n", "", 1)
+	const option = "debezium.source.value.converter.schemas.enable="
+	for lines, schema := range map[string]bool{option + "false": false, option + "true": true, "debezium.format.schemas.enable=false\n" + option + "true": true,
+		"debezium.format.value.schemas.enable=false\n" + option + "true": false, option + "true\n" + option + "false": false} {
+		yaml := imported(t, environment(), "application.properties", strings.Replace(without, "table.expand.json.payload=true", "table.expand.json.payload=false", 1)+lines+"\n")
+		if !has(yaml, "format.value: json") || strings.Contains(yaml, "format.value.schema:") != schema || strings.Contains(yaml, "look for a typing error") {
+			t.Errorf("%s:\n%s", lines, yaml)
+		}
+	}
+	names := []string{"DEBEZIUM_SOURCE_VALUE_CONVERTER_SCHEMAS_ENABLE"}
+	for _, file := range []string{without, without + option + "true\n"} {
+		yaml, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(file)}}, environment(names[0], "false"), names, bytea)
+		if err != nil || strings.Contains(string(yaml), "format.value.schema:") {
+			t.Errorf("a variable: %v\n%s", err, yaml)
+		}
+	}
+}
+
+// TestImportOptionsOfWorkers: Kafka Connect takes some options from its worker alone, and hands none but converters from there to a connector.
+func TestImportOptionsOfWorkers(t *testing.T) {
+	t.Parallel()
+	worker, connector := text(t, "worker.properties"), text(t, "connector.json")
+	with := func(options string) string { return strings.Replace(connector, `"tasks.max": 1`, options, 1) }
+	for name, c := range map[string]struct {
+		worker, connector string
+		want, listed      string
+	}{
+		"brokers":            {worker, with(`"bootstrap.servers": "other:9092"`), `brokers: ["kafka-1:9092"]`, "bootstrap.servers: Kafka Connect takes it from its worker alone"},
+		"brokers alone":      {"key.converter=org.apache.kafka.connect.storage.StringConverter\n", with(`"bootstrap.servers": "other:9092"`), `brokers: ["${KAFKA_BROKERS}"]`, "bootstrap.servers: Kafka Connect takes"},
+		"a producer":         {worker, with(`"producer.bootstrap.servers": "other:9092", "producer.partitioner.class": "x.Y"`), `brokers: ["kafka-1:9092"]`, "producer.partitioner.class: Kafka Connect takes"},
+		"topics":             {worker + "topic.creation.enable=false\n", with(`"topic.creation.enable": "true", "topic.creation.default.partitions": 3`), "kind: kafka", "topic.creation.default.partitions: no topic is made by it"},
+		"a slot":             {worker + "slot.name=x\n", connector, `slot: "debezium"`, "slot.name: Kafka Connect passes no such option"},
+		"a topic":            {worker + "transforms.outbox.route.by.field=x\n", connector, "kind: kafka", "transforms.outbox.route.by.field: Kafka Connect passes no such option"},
+		"an override":        {worker + "producer.override.compression.type=gzip\n", connector, `compression: "zstd"`, "producer.override.compression.type: Kafka Connect passes no"},
+		"a second connector": {worker, connector, "kind: postgres", "connector other.json: it has no outbox event router"},
+	} {
+		files := []string{"worker.properties", c.worker, "connector.json", c.connector}
+		if name == "a second connector" {
+			files = append(files, "other.json", `{"name": "files", "config": {"connector.class": "FileStreamSource", "slot.name": "x"}}`)
+		}
+		yaml := imported(t, environment(), files...)
+		if !has(yaml, c.want) || !strings.Contains(yaml, "#   "+c.listed) {
+			t.Errorf("%s: no %s, or %s is not listed in\n%s", name, c.want, c.listed, yaml)
+		}
+	}
+	_, err := debezium.Import([]debezium.File{{Name: "w", Data: []byte(worker)}, {Name: "c.json", Data: []byte(with(`"topic.creation.enable": "false", "topic.creation.default.partitions": 3`))}}, environment(), nil, bytea)
+	if err == nil || !strings.Contains(err.Error(), "topic.creation.default.partitions") {
+		t.Errorf("topics that a connector does not want: %v", err)
+	}
+	two := []debezium.File{{Name: "a.json", Data: []byte(connector)}, {Name: "b.json", Data: []byte(connector)}}
+	report := debezium.Report(two, environment(), nil, bytea)
+	if want := "these files hold 2 connectors, a.json, b.json, of which 2 have an outbox event router"; len(report) != 1 || !strings.Contains(report[0].How, want) {
+		t.Errorf("two connectors: %+v", report)
+	}
+}
+
 // A variable counts before the option of a file that it is named after, whichever option that is.
 func TestImportEnvironment(t *testing.T) {
 	t.Parallel()
@@ -235,5 +335,30 @@ func TestImportSourceTransforms(t *testing.T) {
 	got := imported(t, environment(), "server.properties", moved)
 	if got = strings.ReplaceAll(strings.ReplaceAll(got, "debezium.source.transforms", "debezium.transforms"), "debezium.source.predicates", "debezium.predicates"); got != want || moved == plain {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestImportYAMLBooleans: words such as no are booleans without quotes, and texts in quotes, in whatever resource they stand.
+func TestImportYAMLBooleans(t *testing.T) {
+	t.Parallel()
+	const head = "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaConnector\nmetadata: {name: outbox-connector}\n"
+	const class = "class: io.debezium.connector.postgresql.PostgresConnector\n"
+	const key = "value.converter: org.apache.kafka.connect.json.JsonConverter\n"
+	options := func(depth int) string {
+		return yamlOf(t, depth, "connector.class", "tasks.max", "value.converter", "database.dbname")
+	}
+	worker := "bootstrap.servers=k:9092\nkey.converter=org.apache.kafka.connect.storage.StringConverter\n"
+	for name, file := range map[string]string{
+		"KafkaConnector": head + "spec:\n  " + class + "  state: stopped\n  config:\n" + options(4) + "    " + key + "    value.converter.schemas.enable: no\n    database.dbname: \"no\"\n",
+		"its spec alone": "name: x\n" + class + "config:\n" + options(2) + "  " + key + "  value.converter.schemas.enable: Off\n  database.dbname: 'no'\n",
+		"KafkaConnect":   head + "spec:\n  " + class + "  config:\n" + options(4) + "    database.dbname: \"no\"\n---\nkind: KafkaConnect\nspec:\n  config:\n    " + key + "    value.converter.schemas.enable: no\n",
+	} {
+		yaml := imported(t, environment(), "resource.yaml", file, "worker.properties", worker)
+		if !has(yaml, "format.value: json") || strings.Contains(yaml, "format.value.schema:") || !strings.Contains(yaml, "dbname=no ") {
+			t.Errorf("%s:\n%s", name, yaml)
+		}
+		if name == "KafkaConnector" && !strings.Contains(yaml, "#   spec.state: it says whether Debezium runs") {
+			t.Errorf("its state is not listed:\n%s", yaml)
+		}
 	}
 }

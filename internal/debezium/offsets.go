@@ -12,12 +12,14 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/tailbox/tailbox/internal/debezium/forms"
 )
 
 // An offset is where a connector stopped, as Kafka Connect keeps it: by the connector's name and a partition, which holds the topic prefix.
 type offset struct {
 	file, key string
-	value     *tree
+	value     *forms.Tree
 }
 
 // consumed is a line of a console consumer that prints keys: an offset as Kafka Connect's topic has it.
@@ -32,18 +34,18 @@ func (c *conversion) readOffsets(file string, data []byte) (ok bool) {
 		}
 	}()
 	take := func(key, value string) {
-		t, err := readJSON([]byte(value))
+		t, err := forms.ReadJSON([]byte(value))
 		if err != nil {
 			c.problems = append(c.problems, &Problem{file: file, Key: "offset", Reason: fmt.Sprintf("of %s cannot be read: %v", key, err)})
 			return
 		}
 		c.offsets = slices.DeleteFunc(c.offsets, func(o offset) bool { return o.file == file && o.key == key }) // the last one counts
-		if t.kind == mapping {
+		if t.Kind == forms.Mapping {
 			c.offsets = append(c.offsets, offset{file, key, t})
 		}
 	}
-	if bytes.HasPrefix(data, []byte(javaMagic)) {
-		stored, err := readJavaMap(data)
+	if bytes.HasPrefix(data, []byte(forms.JavaMagic)) {
+		stored, err := forms.ReadJavaMap(data)
 		if err != nil {
 			c.problems = append(c.problems, &Problem{file: file, Key: "offsets", Reason: fmt.Sprintf("cannot be read: %v: give the file that offset.storage.file.filename names", err)})
 		}
@@ -62,18 +64,18 @@ func (c *conversion) readOffsets(file string, data []byte) (ok bool) {
 	if !bytes.HasPrefix(data, []byte("{")) {
 		return false
 	}
-	t, err := readJSON(data)
+	t, err := forms.ReadJSON(data)
 	switch {
 	case err != nil:
 		return false
-	case t.get("offsets") != nil && t.get("offsets").kind == sequence:
-		for _, item := range t.get("offsets").items {
-			if value := item.get("offset"); value != nil && value.kind == mapping {
-				c.offsets = append(c.offsets, offset{file, words(item.get("partition")), value})
+	case t.Get("offsets") != nil && t.Get("offsets").Kind == forms.Sequence:
+		for _, item := range t.Get("offsets").Items {
+			if value := item.Get("offset"); value != nil && value.Kind == forms.Mapping {
+				c.offsets = append(c.offsets, offset{file, words(item.Get("partition")), value})
 			}
 		}
 		return true
-	case t.is("resume_token") != "", t.is("file") != "" && t.is("pos") != "", t.is("sec") != "" && t.is("ord") != "":
+	case t.Is("resume_token") != "", t.Is("file") != "" && t.Is("pos") != "", t.Is("sec") != "" && t.Is("ord") != "":
 		c.offsets = append(c.offsets, offset{file, "", t})
 		return true
 	}
@@ -81,11 +83,11 @@ func (c *conversion) readOffsets(file string, data []byte) (ok bool) {
 }
 
 // words are the values of a partition, for finding a topic prefix in it.
-func words(t *tree) string {
+func words(t *forms.Tree) string {
 	var all []string
 	if t != nil {
-		for _, f := range t.fields {
-			all = append(all, fmt.Sprintf("%q:%q", f.key, f.value.text))
+		for _, f := range t.Fields {
+			all = append(all, fmt.Sprintf("%q:%q", f.Key, f.Value.Text))
 		}
 	}
 	return strings.Join(all, ",")
@@ -114,7 +116,7 @@ func (c *conversion) leftOff() {
 		return
 	}
 	at := found[0].value
-	if running := strings.ToLower(at.is("snapshot")); at.is("initsync") == "true" || running != "" && running != "false" && at.is("snapshot_completed") != "true" {
+	if running := strings.ToLower(at.Is("snapshot")); at.Is("initsync") == "true" || running != "" && running != "false" && at.Is("snapshot_completed") != "true" {
 		refuse("say that the snapshot has not ended: let Debezium end it, and send one message after it")
 		return
 	}
@@ -128,23 +130,23 @@ func (c *conversion) leftOff() {
 		c.out.set(1, "take_over", "{resume_token: "+quoted(token)+"}", "")
 		return
 	}
-	if at.is("file") == "" || at.is("pos") == "" {
+	if at.Is("file") == "" || at.Is("pos") == "" {
 		refuse("have no file and pos: they are not of MySQL or MariaDB")
 		return
 	}
-	text := "{file: " + quoted(at.is("file")) + ", pos: " + quoted(at.is("pos"))
-	if gtids := strings.Join(strings.Fields(at.is("gtids")), ""); gtids != "" {
+	text := "{file: " + quoted(at.Is("file")) + ", pos: " + quoted(at.Is("pos"))
+	if gtids := strings.Join(strings.Fields(at.Is("gtids")), ""); gtids != "" {
 		text += ", gtids: " + quoted(gtids)
 	}
 	c.out.set(1, "take_over", text+"}", "")
 }
 
 // tokenText is the text of a resume token as Debezium keeps it: that text itself, or the token's BSON in base64. If it kept none, it is made of the time.
-func tokenText(at *tree) (string, error) {
-	kept := at.is("resume_token")
+func tokenText(at *forms.Tree) (string, error) {
+	kept := at.Is("resume_token")
 	if kept == "" {
-		sec, err1 := strconv.ParseUint(at.is("sec"), 10, 32)
-		ord, err2 := strconv.ParseUint(at.is("ord"), 10, 32)
+		sec, err1 := strconv.ParseUint(at.Is("sec"), 10, 32)
+		ord, err2 := strconv.ParseUint(at.Is("ord"), 10, 32)
 		if err1 != nil || err2 != nil || sec == 0 {
 			return "", errors.New("it is missing")
 		}
@@ -159,107 +161,4 @@ func tokenText(at *tree) (string, error) {
 		return "", errors.New("it has no text _data")
 	}
 	return text, nil
-}
-
-// javaMagic begins what Java serializes.
-const javaMagic = "\xac\xed\x00\x05"
-
-// Java's object serialization, as far as a HashMap of arrays of bytes needs it: java.io.ObjectStreamConstants names these.
-const (
-	javaNull      = 0x70
-	javaReference = 0x71
-	javaClass     = 0x72
-	javaObject    = 0x73
-	javaArray     = 0x75
-	javaBlock     = 0x77
-	javaEnd       = 0x78
-)
-
-var errJava = errors.New("it is no HashMap of byte arrays as Java writes it")
-
-// A javaReader takes bytes off the front. What is missing sets bad.
-type javaReader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *javaReader) take(n int) []byte {
-	if n < 0 || n > len(r.b) {
-		r.bad, r.b = true, nil
-		return make([]byte, min(max(n, 0), 8))
-	}
-	out := r.b[:n]
-	r.b = r.b[n:]
-	return out
-}
-
-func (r *javaReader) byte() byte { return r.take(1)[0] }
-func (r *javaReader) int() int   { return int(int32(binary.BigEndian.Uint32(r.take(4)))) }
-func (r *javaReader) text() string {
-	return string(r.take(int(binary.BigEndian.Uint16(r.take(2)))))
-}
-
-// class reads a description of a class, and returns its name; "" for one that was described before.
-func (r *javaReader) class() string {
-	switch r.byte() {
-	case javaReference:
-		r.take(4)
-		return ""
-	case javaClass:
-	default:
-		r.bad = true
-		return ""
-	}
-	name := r.text()
-	r.take(8 + 1) // its version and flags
-	for range int(binary.BigEndian.Uint16(r.take(2))) {
-		r.byte() // a primitive type
-		r.text()
-	}
-	if r.byte() != javaEnd || r.byte() != javaNull {
-		r.bad = true
-	}
-	return name
-}
-
-// bytes reads an array of bytes.
-func (r *javaReader) bytes() (text string, null bool) {
-	switch r.byte() {
-	case javaNull:
-		return "", true
-	case javaArray:
-	default:
-		r.bad = true
-		return "", false
-	}
-	if name := r.class(); name != "" && name != "[B" {
-		r.bad = true
-	}
-	return string(r.take(r.int())), false
-}
-
-// readJavaMap reads a java.util.HashMap of byte arrays, with which Kafka Connect's FileOffsetBackingStore writes offsets. A value that is null is read
-// as such in JSON.
-func readJavaMap(data []byte) (pairs [][2]string, err error) {
-	r := &javaReader{b: data[len(javaMagic):]}
-	if r.byte() != javaObject || r.class() != "java.util.HashMap" {
-		return nil, errJava
-	}
-	r.take(4 + 4) // loadFactor, threshold
-	if r.byte() != javaBlock || r.byte() != 8 {
-		return nil, errJava
-	}
-	r.int() // its capacity
-	for n := r.int(); n > 0 && !r.bad; n-- {
-		key, _ := r.bytes()
-		value, null := r.bytes()
-		if null {
-			value = "null"
-		}
-		pairs = append(pairs, [2]string{key, value})
-	}
-	if r.byte() != javaEnd || r.bad {
-		return nil, errJava
-	}
-	return pairs, nil
 }

@@ -151,7 +151,7 @@ func TestImportTransformations(t *testing.T) {
 		"topics named behind, twice":   {chain("outbox,short,long", regex+strings.ReplaceAll(", "+regex, "short", "long")), "would change the messages"},
 		"topics of some named behind":  {chain("outbox,short", regex+`, "transforms.short.predicate": "p"`), "do without this predicate"},
 		"topics named after nothing":   {chain("outbox,short", strings.Replace(regex, "short.regex", "short.gone", 1)), "Debezium does not start without it"},
-		"change events opened behind":  {chain("outbox,unwrap", unwrap), "#   transforms.unwrap.drop.tombstones: behind the outbox"},
+		"change events opened behind":  {chain("outbox,unwrap", unwrap), "#   transforms.unwrap.drop.tombstones: it opens change events"},
 		"tombstones dropped behind":    {chain("outbox,unwrap", unwrap+tombstones), "would change the messages"},
 		"change events opened before":  {chain("unwrap,outbox", unwrap), "would change the messages"},
 		"a table without a database":   {with(`"table.include.list": "shop.outbox_events"`, `"table.include.list": "outbox_events"`), "outbox_events matches no table, because Debezium compares it with database.table as a whole: name it with its database, as in inventory.outbox"},

@@ -15,6 +15,8 @@ func TestImportPredicates(t *testing.T) {
 	predicate := func(pattern, negate string) string {
 		return fmt.Sprintf(`"predicates": "p", "predicates.p.type": %q, "predicates.p.pattern": %q, "transforms.outbox.predicate": "p", "transforms.outbox.negate": %q`, match, pattern, negate)
 	}
+	const tombstones = `"predicates": "p", "predicates.p.type": "org.apache.kafka.connect.transforms.predicates.RecordIsTombstone"`
+	const front = `"transforms": "drop,outbox", "transforms.drop.type": "org.apache.kafka.connect.transforms.Filter", `
 	const both = `, "table.include.list": "inventory.outboxevent,inventory.pulse"`
 	for name, c := range map[string]struct{ options, want string }{
 		"the outbox":                  {predicate(".*outboxevent", "false"), ""},
@@ -35,7 +37,23 @@ func TestImportPredicates(t *testing.T) {
 		"a delimiter":                 {predicate("[^_.]+_inventory_outboxevent", "false") + `, "topic.delimiter": "_"`, ""},
 		"topics that are renamed": {predicate(".*outboxevent", "false") + `, "transforms": "short,outbox", "transforms.short.type": "org.apache.kafka.connect.transforms.RegexRouter", ` +
 			`"transforms.short.regex": ".*", "transforms.short.replacement": "x"`, "no transformation in front of the router"},
-		"no predicate": {`"transforms.outbox.negate": "true"`, ""},
+		"no predicate":                      {`"transforms.outbox.negate": "true"`, `transforms.outbox.negate "true": Kafka Connect does not start with it`},
+		"the connector's own strategy":      {predicate(`dbserver1\.inventory\.outboxevent`, "false") + `, "topic.naming.strategy": "io.debezium.schema.SchemaTopicNamingStrategy"`, ""},
+		"another database's strategy":       {predicate(`dbserver1\.outboxevent`, "false") + `, "topic.naming.strategy": "io.debezium.schema.DefaultTopicNamingStrategy"`, "because of topic.naming.strategy"},
+		"a pattern that Go reads otherwise": {predicate("[a-z.&&[^x]]+", "false"), "it holds && in brackets, which Java reads in another way than tailbox"},
+		"all but tombstones":                {tombstones + `, "transforms.outbox.predicate": "p", "transforms.outbox.negate": "true"`, ""},
+		"tombstones that are sent":          {tombstones + `, "transforms.outbox.predicate": "p", "transforms.outbox.negate": "true", "tombstones.on.delete": "true"`, "tailbox evaluates only"},
+		"tombstones alone":                  {tombstones + `, "transforms.outbox.predicate": "p"`, "tailbox evaluates only"},
+		"a Filter of tombstones":            {front + tombstones + `, "transforms.drop.predicate": "p"`, ""},
+		"a Filter of all but tombstones":    {front + tombstones + `, "transforms.drop.predicate": "p", "transforms.drop.negate": "true"`, "would change the messages"},
+		"a Filter of heartbeats":            {front + strings.ReplaceAll(predicate("__debezium-heartbeat.*", "false"), ".outbox.", ".drop."), ""},
+		"a Filter of all but the outbox":    {front + strings.ReplaceAll(predicate(".*outboxevent", "true"), ".outbox.", ".drop."), ""},
+		"a Filter of the outbox":            {front + strings.ReplaceAll(predicate(".*outboxevent", "false"), ".outbox.", ".drop."), "would change the messages"},
+		"a Filter of everything":            {front + `"predicates": ""`, "would change the messages"},
+		"a Filter behind the router":        {strings.Replace(front, "drop,outbox", "outbox,drop", 1) + strings.ReplaceAll(predicate("x", "false"), ".outbox.", ".drop."), "would change the messages"},
+		"a Filter of tombstones behind":     {strings.Replace(front, "drop,outbox", "outbox,drop", 1) + tombstones + `, "transforms.drop.predicate": "p"`, ""},
+		"an undefined one in front":         {strings.Replace(front, "Filter", "RegexRouter", 1) + `"transforms.drop.predicate": "p"`, `transforms.drop.predicate "p": is not defined`},
+		"a Filter of schema changes":        {strings.Replace(front, "org.apache.kafka.connect.transforms.Filter", "io.debezium.transforms.SchemaChangeEventFilter", 1) + `"tasks.max": 1`, ""},
 	} {
 		files := connected(t, `"tasks.max": 1`)
 		files[0].Data = []byte(strings.TrimRight(string(files[0].Data), "} \n") + ",\n" + c.options + "}}") // what comes later counts

@@ -3,34 +3,36 @@ package debezium
 import (
 	"slices"
 	"strings"
+
+	"github.com/tailbox/tailbox/internal/debezium/forms"
 )
 
 // compose reads the environment of the services that are Debezium's.
-func (c *conversion) compose(l *layer, services *tree) {
-	for _, service := range services.fields {
+func (c *conversion) compose(l *layer, services *forms.Tree) {
+	for _, service := range services.Fields {
 		var given []*setting
-		add := func(key string, value *tree) {
-			s := &setting{key: key, file: l.name, line: value.line, raw: "${" + key + "}"} // without a value, that of whoever starts it
-			if value.kind == scalar {
+		add := func(key string, value *forms.Tree) {
+			s := &setting{key: key, file: l.name, line: value.Line, raw: "${" + key + "}"} // without a value, that of whoever starts it
+			if value.Kind == forms.Scalar {
 				s.dollars = "$$$$"
-				s.raw = interpolate.ReplaceAllStringFunc(value.text, func(ref string) string { return c.ofCompose(s, ref) })
+				s.raw = interpolate.ReplaceAllStringFunc(value.Text, func(ref string) string { return c.ofCompose(s, ref) })
 			}
 			given = append(given, s)
 		}
-		if environ := service.value.get("environment"); environ != nil {
-			for _, f := range environ.fields {
-				add(f.key, f.value)
+		if environ := service.Value.Get("environment"); environ != nil {
+			for _, f := range environ.Fields {
+				add(f.Key, f.Value)
 			}
-			for _, item := range environ.items {
-				key, value, ok := strings.Cut(item.text, "=")
-				t := &tree{text: value, line: item.line}
+			for _, item := range environ.Items {
+				key, value, ok := strings.Cut(item.Text, "=")
+				t := &forms.Tree{Text: value, Line: item.Line}
 				if !ok {
-					t.kind = null
+					t.Kind = forms.Null
 				}
 				add(key, t)
 			}
 		}
-		c.process(l, given, service.value, "services."+service.key+".", "env_file", "path", "give NAME beside this file, or remove this if Debezium uses no variable of it")
+		c.process(l, given, service.Value, "services."+service.Key+".", "env_file", "path", "give NAME beside this file, or remove this if Debezium uses no variable of it")
 	}
 }
 
@@ -51,22 +53,22 @@ func (c *conversion) ofCompose(s *setting, ref string) string {
 }
 
 // containers reads the environment of the containers of Kubernetes that are Debezium's.
-func (c *conversion) containers(l *layer, all *tree) {
+func (c *conversion) containers(l *layer, all *forms.Tree) {
 	if all == nil {
 		return
 	}
-	for _, container := range all.items {
+	for _, container := range all.Items {
 		var given []*setting
-		if environ := container.get("env"); environ != nil {
-			for _, item := range environ.items {
-				s := &setting{key: item.is("name"), file: l.name, line: item.line, dollars: "$$$$"}
-				s.raw = dependent.ReplaceAllStringFunc(item.is("value"), func(ref string) string {
+		if environ := container.Get("env"); environ != nil {
+			for _, item := range environ.Items {
+				s := &setting{key: item.Is("name"), file: l.name, line: item.Line, dollars: "$$$$"}
+				s.raw = dependent.ReplaceAllStringFunc(item.Is("value"), func(ref string) string {
 					if ref == "$$" {
 						return "$"
 					}
 					return "${" + ref[2:len(ref)-1] + "}"
 				})
-				if item.get("valueFrom") != nil {
+				if item.Get("valueFrom") != nil {
 					s.raw = "${" + s.key + "}" // from a secret, say
 				}
 				given = append(given, s)
@@ -77,12 +79,12 @@ func (c *conversion) containers(l *layer, all *tree) {
 }
 
 // process takes the variables of a service or a container, which stands at a place in its file, if that is Debezium's. Others that it has under a key are not read.
-func (c *conversion) process(l *layer, given []*setting, of *tree, place, others, field, fix string) {
+func (c *conversion) process(l *layer, given []*setting, of *forms.Tree, place, others, field, fix string) {
 	server, worker := serves(given), works(given) || slices.ContainsFunc(given, func(s *setting) bool { return ofConverter(workerOption(s.key)) })
-	if !server && !worker && !strings.Contains(of.is("image"), "debezium") {
+	if !server && !worker && !strings.Contains(of.Is("image"), "debezium") {
 		return
 	}
-	c.unreadPart(l, place+others, of.get(others), field, fix)
+	c.unreadPart(l, place+others, of.Get(others), field, fix)
 	if worker && !server {
 		c.environWorker(l, given, true)
 		return

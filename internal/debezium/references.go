@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tailbox/tailbox/internal/debezium/forms"
 )
 
 var (
@@ -86,7 +88,7 @@ func (c *conversion) resolve(key, raw string, now bool) (value, fault string) {
 	if c.server {
 		value = r.expressions(raw)
 	} else {
-		value = eachReference(raw, r.providers, r.shell)
+		value = forms.EachReference(raw, r.providers, r.shell)
 	}
 	return value, r.fault
 }
@@ -197,10 +199,10 @@ func (r *resolver) providers(s string) string {
 
 // shell resolves a reference of a script: one to the environment, with or without a default.
 func (r *resolver) shell(ref string) string {
-	name := strings.TrimSuffix(strings.TrimPrefix(ref, shellPrefix), "}")
-	asWritten := written(ref)
+	name := strings.TrimSuffix(strings.TrimPrefix(ref, forms.ReferencePrefix), "}")
+	asWritten := forms.Written(ref)
 	if work, ok := strings.CutPrefix(name, "!"); ok {
-		return r.wrong(show(work), "the shell works out %s before Kafka Connect sees it: write what it becomes into the script", show(work))
+		return r.wrong(forms.Show(work), "the shell works out %s before Kafka Connect sees it: write what it becomes into the script", forms.Show(work))
 	}
 	name, byDefault, has := strings.Cut(name, "-")
 	name, orEmpty := strings.CutSuffix(name, ":")
@@ -217,7 +219,7 @@ func (r *resolver) shell(ref string) string {
 			return value
 		}
 		other := resolver{c: r.c, key: r.key, now: true}
-		value := show(eachReference(byDefault, other.providers, other.shell))
+		value := forms.Show(forms.EachReference(byDefault, other.providers, other.shell))
 		if other.fault != "" {
 			return r.wrong(asWritten, "%s", other.fault)
 		}
@@ -232,30 +234,21 @@ func (r *resolver) shell(ref string) string {
 	case !envName.MatchString(name):
 		from := "the script's " + name
 		if byDefault != "" {
-			from += ", or " + show(strings.ReplaceAll(byDefault, shellPrefix, "${")) + " if that is not set"
+			from += ", or " + forms.Show(strings.ReplaceAll(byDefault, forms.ReferencePrefix, "${")) + " if that is not set"
 		}
 		return "${" + r.c.standsFor(variableOf(strings.TrimPrefix(r.key, "source.")), from) + "}"
 	case !has:
 		return "${" + name + "}"
 	}
 	other := resolver{c: r.c, key: r.key, now: true}
-	text := show(eachReference(byDefault, other.providers, other.shell))
+	text := forms.Show(forms.EachReference(byDefault, other.providers, other.shell))
 	switch {
-	case other.fault != "" || namesSecret(byDefault): // it needs this variable
+	case other.fault != "" || forms.NamesSecret(byDefault): // it needs this variable
 		return "${" + name + "}"
 	case strings.ContainsAny(text, "{}$\n"): // which no default in tailbox.yaml has
 		return now()
 	}
 	return "${" + name + ":-" + text + "}"
-}
-
-// namesSecret reports whether a default refers to a secret.
-func namesSecret(byDefault string) (found bool) {
-	eachReference(byDefault, strings.Clone, func(ref string) string {
-		found = found || secretName.MatchString(ref)
-		return ref
-	})
-	return found
 }
 
 // standsFor is the variable that stands for what one of Kafka Connect's providers finds: it has the name of the option, and a number if that refers to several.

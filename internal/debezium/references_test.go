@@ -117,7 +117,7 @@ func TestImportConfigProviders(t *testing.T) {
 		"with a path":       {"", "database.password", "${env::PG_PASSWORD}", nil, "password='${PG_PASSWORD}'\""},
 		"within a text":     {"", "database.hostname", "db-${env:STAGE}.example.org", nil, "host='db-${STAGE}.example.org'"},
 		"another name":      {"config.providers=strimzienv\nconfig.providers.strimzienv.class=io.strimzi.kafka.EnvVarConfigProvider\n", "database.password", "${strimzienv:PG_PASSWORD}", nil, "password='${PG_PASSWORD}'\""},
-		"a decision":        {"", "table.include.list", "${env:TABLES}", []string{"TABLES", "a.b"}, `- name: "a.b"`},
+		"a decision":        {"", "table.include.list", "${env:TABLES}", []string{"TABLES", "inventory.b"}, `- name: "inventory.b"`},
 		"a topic":           {"", "transforms.outbox.route.topic.replacement", "${env:STAGE}.${routedByValue}", nil, `route.topic.replacement: "${STAGE}.${routedByValue}"`},
 		"brokers":           {"producer.bootstrap.servers=${env:BROKERS}\n", "tasks.max", "1", []string{"BROKERS", "a:1,b:2"}, `brokers: ["a:1", "b:2"]`},
 		"no effect":         {"", "snapshot.mode", "${file:/x.properties:mode}", nil, "#   snapshot.mode: "},

@@ -154,3 +154,32 @@ func TestReportBeforeTheDatabase(t *testing.T) {
 		}
 	}
 }
+
+// TestReportOfUpdates: Debezium stops at an update of the outbox if it is told so, and tailbox does not. The report says it.
+func TestReportOfUpdates(t *testing.T) {
+	t.Parallel()
+	const key = "transforms.outbox.table.op.invalid.behavior"
+	for _, o := range debezium.Report(connected(t, `"`+key+`": "fatal"`), environment(), nil, bytea) {
+		if o.Key == key && !strings.Contains(o.How, "Debezium stops at an update of the outbox; tailbox logs it and goes on") {
+			t.Errorf("%+v", o)
+		}
+	}
+}
+
+// TestReportOfRefused: the options of a transformation that is refused, and of its predicate, belong to it.
+func TestReportOfRefused(t *testing.T) {
+	t.Parallel()
+	for class, want := range map[string]string{"com.acme.Own": "would change the messages", "io.debezium.transforms.outbox.EventRouter": "is a second outbox event router"} {
+		files := connected(t, `"transforms.own.type": "`+class+`", "transforms.own.predicate": "p", "predicates": "p", "predicates.p.type": "com.acme.P"`)
+		files[0].Data = []byte(strings.Replace(string(files[0].Data), `"transforms": "outbox"`, `"transforms": "outbox,own"`, 1))
+		for _, o := range debezium.Report(files, environment(), nil, bytea) {
+			switch {
+			case o.Key == "transforms.own.type" && strings.Contains(o.How, want):
+			case o.Key == "transforms.own.predicate" && o.How == "it is of the transformation that is refused":
+			case o.Key == "predicates.p.type" && o.How == "it is of the transformation that is refused":
+			case strings.HasPrefix(o.Key, "transforms.own") || strings.HasPrefix(o.Key, "predicates.p"):
+				t.Errorf("%s: %+v", class, o)
+			}
+		}
+	}
+}

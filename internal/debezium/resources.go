@@ -6,87 +6,85 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tailbox/tailbox/internal/debezium/forms"
 	"github.com/tailbox/tailbox/router"
 )
 
 // strimzi reads a KafkaConnector.
-func (c *conversion) strimzi(l *layer, t *tree) {
+func (c *conversion) strimzi(l *layer, t *forms.Tree) {
 	c.parts(l, t, [][]string{{"name", "metadata", "name"}, {"connector.class", "spec", "class"}, {"tasks.max", "spec", "tasksMax"}})
-	c.fields(l, "", t.get("spec", "config"))
-	for _, s := range l.settings {
-		switch s.raw { // booleans of the YAML that Kubernetes reads
-		case "yes", "on", "Yes", "On", "YES", "ON":
-			s.raw = "true"
-		case "no", "off", "No", "Off", "NO", "OFF":
-			s.raw = "false"
+	c.fields(l, "", t.Get("spec", "config"))
+	for _, key := range []string{"pause", "state"} {
+		if t.Is("spec", key) != "" {
+			c.out.ignored(&setting{key: "spec." + key}, "it says whether Debezium runs, which tailbox does not ask")
 		}
 	}
 }
 
 // worker reads a KafkaConnect, which is the worker of connectors.
-func (c *conversion) worker(l *layer, t *tree) {
+func (c *conversion) worker(l *layer, t *forms.Tree) {
 	own := &layer{name: l.name}
 	c.layers = append(c.layers, own)
-	if servers := t.get("spec", "bootstrapServers"); servers != nil {
+	if servers := t.Get("spec", "bootstrapServers"); servers != nil {
 		c.option(own, "bootstrap.servers", servers)
 	}
-	c.fields(own, "", t.get("spec", "config"))
+	c.fields(own, "", t.Get("spec", "config"))
 	for _, key := range []string{"tls", "authentication"} {
-		c.unreadPart(own, "spec."+key, t.get("spec", key), "", "write it as producer.security.protocol, producer.sasl.* and producer.ssl.* into spec.config")
+		c.unreadPart(own, "spec."+key, t.Get("spec", key), "", "write it as producer.security.protocol, producer.sasl.* and producer.ssl.* into spec.config")
 	}
 }
 
 // operator reads the resource of Debezium's operator.
-func (c *conversion) operator(l *layer, spec *tree) {
+func (c *conversion) operator(l *layer, spec *forms.Tree) {
 	before := len(l.settings)
 	defer func() { l.settings = append(l.settings[:before:before], asProperties(l.settings[before:])...) }()
-	prefixed := func(prefix string, t *tree) { c.fields(l, prefix, t) }
+	prefixed := func(prefix string, t *forms.Tree) { c.fields(l, prefix, t) }
 	one := func(key string, path ...string) {
-		if value := spec.get(path...); value != nil {
+		if value := spec.Get(path...); value != nil {
 			c.option(l, serverPrefix+key, value)
 		}
 	}
 	one("source.connector.class", "source", "class")
-	prefixed(serverPrefix+"source.", spec.get("source", "config"))
+	prefixed(serverPrefix+"source.", spec.Get("source", "config"))
 	one("sink.type", "sink", "type")
-	prefixed(serverPrefix+"sink."+spec.is("sink", "type")+".", spec.get("sink", "config"))
+	prefixed(serverPrefix+"sink."+spec.Is("sink", "type")+".", spec.Get("sink", "config"))
 	for _, part := range []string{"key", "value", "header"} {
 		one("format."+part, "format", part, "type")
-		prefixed(serverPrefix+"format."+part+".", spec.get("format", part, "config"))
+		prefixed(serverPrefix+"format."+part+".", spec.Get("format", part, "config"))
 	}
 	var names []string
-	if chain := spec.get("transforms"); chain != nil {
-		for i, transform := range chain.items {
+	if chain := spec.Get("transforms"); chain != nil {
+		for i, transform := range chain.Items {
 			name := fmt.Sprintf("t%d", i)
 			names = append(names, name)
 			prefix := serverPrefix + "transforms." + name + "."
 			for _, key := range []string{"type", "predicate", "negate"} {
-				if value := transform.get(key); value != nil {
+				if value := transform.Get(key); value != nil {
 					c.option(l, prefix+key, value)
 				}
 			}
-			prefixed(prefix, transform.get("config"))
+			prefixed(prefix, transform.Get("config"))
 		}
 	}
 	if len(names) > 0 {
-		c.option(l, serverPrefix+"transforms", &tree{text: strings.Join(names, ",")})
+		c.option(l, serverPrefix+"transforms", &forms.Tree{Text: strings.Join(names, ",")})
 	}
 	names = nil
-	if predicates := spec.get("predicates"); predicates != nil {
-		for _, f := range predicates.fields {
-			names = append(names, f.key)
-			one("predicates."+f.key+".type", "predicates", f.key, "type")
-			prefixed(serverPrefix+"predicates."+f.key+".", f.value.get("config"))
+	if predicates := spec.Get("predicates"); predicates != nil {
+		for _, f := range predicates.Fields {
+			names = append(names, f.Key)
+			one("predicates."+f.Key+".type", "predicates", f.Key, "type")
+			prefixed(serverPrefix+"predicates."+f.Key+".", f.Value.Get("config"))
 		}
-		c.option(l, serverPrefix+"predicates", &tree{text: strings.Join(names, ",")})
+		c.option(l, serverPrefix+"predicates", &forms.Tree{Text: strings.Join(names, ",")})
 	}
-	prefixed("quarkus.", spec.get("quarkus", "config"))
-	if given := spec.get("runtime", "environment", "vars"); given != nil {
-		for _, item := range given.items {
-			c.variables.give(&setting{key: item.is("name"), raw: item.is("value"), file: l.name, line: item.line}, true)
+	prefixed("quarkus.", spec.Get("quarkus", "config"))
+	if given := spec.Get("runtime", "environment", "vars"); given != nil {
+		for _, item := range given.Items {
+			c.variables.give(&setting{key: item.Is("name"), raw: item.Is("value"), file: l.name, line: item.Line}, true)
 		}
 	}
-	c.unreadPart(l, "spec.runtime.environment.from", spec.get("runtime", "environment", "from"), "name", "give NAME, with its values in clear text, beside this one, or remove this if Debezium uses none of them")
+	c.unreadPart(l, "spec.runtime.environment.from", spec.Get("runtime", "environment", "from"), "name", "give NAME, with its values in clear text, beside this one, or remove this if Debezium uses none of them")
 }
 
 // asProperties reads settings as Debezium Server does: its operator writes them into application.properties as they are, so that the file's reader takes one
@@ -106,11 +104,11 @@ func asProperties(settings []*setting) (read []*setting) {
 }
 
 // configMap reads the files of a ConfigMap, each in its own form.
-func (c *conversion) configMap(l *layer, t *tree) {
-	c.resources = append(c.resources, t.is("metadata", "name"))
+func (c *conversion) configMap(l *layer, t *forms.Tree) {
+	c.resources = append(c.resources, t.Is("metadata", "name"))
 	for _, part := range []string{"data", "stringData"} {
-		files := t.get(part)
-		if files != nil && t.is("kind") == "Secret" && part == "data" {
+		files := t.Get(part)
+		if files != nil && t.Is("kind") == "Secret" && part == "data" {
 			c.unreadPart(l, "data", files, "", "it is in base64: give what it holds in a file")
 			continue
 		}
@@ -118,14 +116,14 @@ func (c *conversion) configMap(l *layer, t *tree) {
 			continue
 		}
 		var given []*setting
-		for _, f := range files.fields {
+		for _, f := range files.Fields {
 			switch {
-			case f.value.kind != scalar:
-			case variable.MatchString(f.key), optionVariable.MatchString(f.key), strings.HasPrefix(f.key, serverPrefix):
-				given = append(given, &setting{key: f.key, raw: f.value.text, file: l.name, line: f.value.line})
-			case strings.HasSuffix(f.key, ".sh") && !strings.Contains(f.value.text, "connector.class"): // it starts something
-			case strings.ContainsAny(f.value.text, "=:{"):
-				c.read(File{Name: f.key, Data: []byte(f.value.text)})
+			case f.Value.Kind != forms.Scalar:
+			case variable.MatchString(f.Key), optionVariable.MatchString(f.Key), strings.HasPrefix(f.Key, serverPrefix):
+				given = append(given, &setting{key: f.Key, raw: f.Value.Text, file: l.name, line: f.Value.Line})
+			case strings.HasSuffix(f.Key, ".sh") && !strings.Contains(f.Value.Text, "connector.class"): // it starts something
+			case strings.ContainsAny(f.Value.Text, "=:{"):
+				c.read(File{Name: f.Key, Data: []byte(f.Value.Text)})
 			}
 		}
 		c.environ(l, given, false)
@@ -133,24 +131,24 @@ func (c *conversion) configMap(l *layer, t *tree) {
 }
 
 // ofConfluent reports whether a document is a Connector of Confluent for Kubernetes.
-func ofConfluent(t *tree) bool {
-	return t.is("kind") == "Connector" && strings.HasPrefix(t.is("apiVersion"), "platform.confluent.io/")
+func ofConfluent(t *forms.Tree) bool {
+	return t.Is("kind") == "Connector" && strings.HasPrefix(t.Is("apiVersion"), "platform.confluent.io/")
 }
 
 // unreadPart tells a part that matters and is not read. One that names what is to be given beside it, by itself or in a field, is told if that is not given.
-func (c *conversion) unreadPart(l *layer, key string, part *tree, field, fix string) {
-	if part == nil || part.kind == null {
+func (c *conversion) unreadPart(l *layer, key string, part *forms.Tree, field, fix string) {
+	if part == nil || part.Kind == forms.Null {
 		return
 	}
-	p := &Problem{file: l.name, line: part.line, Key: key, Reason: "is not read: " + fix}
+	p := &Problem{file: l.name, line: part.Line, Key: key, Reason: "is not read: " + fix}
 	if field == "" {
 		c.problems = append(c.problems, p)
 		return
 	}
-	part.walk(func(t *tree) {
-		names := []string{t.is(field)}
-		for _, item := range append(t.items, part) {
-			names = append(names, item.text)
+	part.Walk(func(t *forms.Tree) {
+		names := []string{t.Is(field)}
+		for _, item := range append(t.Items, part) {
+			names = append(names, item.Text)
 		}
 		for _, name := range names {
 			if name != "" {

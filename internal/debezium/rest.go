@@ -1,7 +1,6 @@
 package debezium
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,11 +13,14 @@ type ignoredOption struct {
 }
 
 func ignoredOptions() []ignoredOption {
-	const own = "tailbox has its own way"
+	const own, connect = "tailbox has its own way", "it is about Kafka Connect itself"
 	return []ignoredOption{
 		{"source.offset.", "the position is kept in the database, in tailbox_checkpoint"},
 		{"source.snapshot.", "nothing is read but the log"},
 		{"source.incremental.snapshot.", "nothing is read but the log"},
+		{"source.config.providers", "tailbox.yaml has references of its own"}, {"source.config.providers.", "tailbox.yaml has references of its own"},
+		{"source.exactly.once.", connect}, {"source.transaction.boundary", connect}, {"source.transaction.boundary.", connect}, {"source.admin.", connect}, {"source.consumer.", connect},
+		{"source.security.protocol", connect}, {"source.sasl.", connect}, {"source.ssl.", connect},
 		{"source.heartbeat.", "an idle log is confirmed without heartbeats, and none are sent"},
 		{"source.topic.heartbeat.prefix", "no heartbeats are sent"},
 		{"source.poll.", "messages are sent when they arrive"},
@@ -73,19 +75,12 @@ func driverOptions() []string {
 		"socketTimeout", "tcpKeepAlive", "useSSL", "useUnicode"}
 }
 
-// workerOptions are those of Kafka Connect's worker, which stand in a file of its own.
-func workerOptions() []string {
-	return []string{"source.group.id", "source.config.storage.", "source.offset.storage.", "source.status.storage.", "source.plugin.", "source.rest.", "source.listeners",
-		"source.config.providers", "source.access.control.", "source.admin.", "source.consumer.", "source.connector.client.config.override.policy",
-		"source.exactly.once.", "source.transaction.boundary", "source.ssl.", "source.sasl.", "source.security.", "source.client.", "source.heartbeat.interval.ms", "source.session.timeout.ms",
-		"source.rebalance.timeout.ms", "source.scheduled.rebalance.", "source.worker.", "source.task.shutdown.", "source.topic.tracking.", "source.topic.creation.", "source.metric", "source.internal.", "source.log4j.",
-		"source.request.timeout.ms", "source.retry.backoff.", "source.reconnect.backoff.", "source.metadata.", "source.connections.max.idle.ms", "source.send.buffer.bytes",
-		"source.receive.buffer.bytes", "source.socket.connection.setup."}
-}
-
 // admin has metrics and health served at the port where Debezium Server would, but to this machine alone: others have to name a token,
 // which Debezium has not.
 func (c *conversion) admin() {
+	if s := c.take(profileKey); s != nil && strings.Contains(s.value, ",") {
+		c.problem(s, "names several profiles, of which tailbox reads one: name one, and give what the others hold in its options")
+	}
 	s := c.settings["quarkus.http.port"]
 	if s == nil || s.raw == "" {
 		return // rest lists one that is empty
@@ -108,11 +103,6 @@ func (c *conversion) rest() {
 			if key == o.prefix || strings.HasSuffix(o.prefix, ".") && strings.HasPrefix(key, o.prefix) {
 				why = o.why
 				break
-			}
-		}
-		for _, prefix := range workerOptions() {
-			if why == "" && !c.server && strings.HasPrefix(key, prefix) {
-				why = "it is about Kafka Connect itself"
 			}
 		}
 		name, source := strings.CutPrefix(key, "source.")
@@ -152,9 +142,7 @@ func (c *conversion) harmful() {
 		}
 		c.out.ignored(s, "it is at its default")
 	}
-	if s := c.settings["source.skipped.operations"]; s != nil && containsFold(commas(s.value), "c") {
-		c.problem(c.take("source.skipped.operations"), "has Debezium skip inserts, so that it sends no message of the outbox: take c out of it, or remove it, if messages are to be sent")
-	}
+	c.sendsNothing()
 	for _, key := range []string{"source.gtid.source.includes", "source.gtid.source.excludes"} {
 		if s := c.settings[key]; s != nil && c.settings["source.gtid.source.filter.dml.events"].is("false") {
 			c.ignore("it chooses a position, and no rows", key)
@@ -182,18 +170,28 @@ func (c *conversion) harmful() {
 		}
 		c.problem(c.take(key), "would change columns of the outbox, and is not built into tailbox: let the application write what may be sent")
 	}
-	creates := true
-	if s := c.settings["source.topic.creation.enable"]; c.server || s != nil && strings.EqualFold(s.value, "false") {
-		creates = false // Debezium Server and such a worker make no topics either
-	}
+	makes := c.settings["source.topic.creation.enable"]
 	for _, key := range c.keys("source.topic.creation.") {
-		if creates && key != "source.topic.creation.enable" {
-			c.problem(c.take(key), "tailbox makes no topics: make them with these settings before tailbox starts, as by kafka-topics --create, and remove this option")
+		if c.server || makes.is("false") || c.settings[key] == makes { // Debezium Server and such a worker make no topics either
+			c.ignore("no topic is made by it", key)
+			continue
 		}
+		c.problem(c.take(key), "tailbox makes no topics: make them with these settings before tailbox starts, as by kafka-topics --create, and remove this option")
 	}
 	c.modes()
 	c.comments()
 	c.ignore("messages without a table are not sent", "source.message.prefix.exclude.list")
+}
+
+// sendsNothing refuses options with which Debezium sends no message that is inserted from now on.
+func (c *conversion) sendsNothing() {
+	if s := c.settings["source.skipped.operations"]; s != nil && containsFold(commas(s.value), "c") {
+		c.problem(c.take("source.skipped.operations"), "has Debezium skip inserts, so that it sends no message of the outbox: take c out of it, or remove it, if messages are to be sent")
+	}
+	const stream = "source.snapshot.mode.configuration.based.start.stream"
+	if s := c.settings["source.snapshot.mode"]; s.is("initial_only") || s.is("configuration_based") && !c.settings[stream].is("true") {
+		c.problem(c.take("source.snapshot.mode"), "has Debezium stop after its snapshot, so that it sends no message that is inserted later: set it to no_data if messages are to be sent")
+	}
 }
 
 // sends reports whether a list of patterns names a column of an outbox that the router reads, and whether it names all of them.
@@ -201,7 +199,7 @@ func (c *conversion) sends(patterns string) (some, all bool) {
 	columns := []string{c.columnOf("table.field.event.id", "id"), c.columnOf("table.field.event.key", "aggregateid"), c.columnOf("table.field.event.payload", "payload"),
 		c.columnOf("route.by.field", "aggregatetype"), c.options["table.field.event.timestamp"], c.options["table.field.event.schema.version"], c.options["tracing.span.context.field"]}
 	columns = append(columns, c.placed()...)
-	re, err := regexp.Compile(`^(?i:` + strings.Join(commas(patterns), "|") + `)$`)
+	re, err := compile("(?i:" + strings.Join(commas(patterns), "|") + ")")
 	if err != nil {
 		return true, false
 	}

@@ -13,6 +13,10 @@ func (c *conversion) json(part, key string, schemas, from *setting) {
 		c.out.set(1, "format."+part, "json", "", from, schemas)
 		return
 	}
+	if schemas != nil && !schemas.is("true") {
+		c.problem(schemas, "must be true or false")
+		return
+	}
 	c.out.set(1, "format."+part, "json", "", from)
 	literal, err := c.schema(part)
 	if c.columns.untoldAgain(err) {

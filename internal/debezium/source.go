@@ -182,9 +182,15 @@ func (c *conversion) slot() {
 			c.out.ignored(s, "the slot stays")
 		}
 	}
-	if s := c.take("source.slot.failover"); s != nil {
-		if s.value == "true" {
-			c.out.set(1, "failover", "true", "", s)
+	if s := c.take("source.slot.failover"); s.is("true") {
+		c.out.set(1, "failover", "true", "", s)
+	} else if s != nil {
+		c.out.ignored(s, "it is at its default")
+	}
+	for key, nobody := range map[string]string{"source.flush.lsn.source": "false", "source.lsn.flush.mode": "manual"} {
+		if s := c.settings[key]; s.is(nobody) {
+			c.problem(c.take(key), "keeps Debezium from moving its slot, from which tailbox goes on, so that tailbox would send again all since the slot's position: remove it, "+
+				"let Debezium restart its task and send one message, then stop it")
 		}
 	}
 }
@@ -246,6 +252,7 @@ func (c *conversion) outboxTables() {
 		c.out.set(3, "shape", "debezium", "")
 		c.out.set(3, "on_delivered", "keep", "as Debezium, which leaves rows alone")
 	}
+	c.captured(what)
 	switch {
 	case len(c.tables) > 0 || len(c.problems) > 0:
 	case len(commas(include.value)) > 0:
@@ -256,6 +263,39 @@ func (c *conversion) outboxTables() {
 		c.problem(include, "names no table but what heartbeats and signals use: add the outbox table or, if this is it, remove %s, which tailbox does not need", own.key)
 	default:
 		c.problem(include, "names no outbox table: name it, as in public.outbox")
+	}
+}
+
+// captured refuses lists that leave out an outbox: Debezium captures the tables that all lists let through. what is table or collection.
+func (c *conversion) captured(what string) {
+	container := "database"
+	if c.kind == "postgres" {
+		container = "schema"
+	}
+	for key, excludes := range map[string]bool{container + ".include.list": false, container + ".exclude.list": true, what + ".exclude.list": true} {
+		s := c.settings["source."+key]
+		if s == nil {
+			continue
+		}
+		value, fault := c.resolve("source."+key, s.raw, true)
+		patterns := commas(value)
+		if fault != "" || len(patterns) == 0 {
+			continue // nothing tells what it names
+		}
+		re, err := compile("(?i:" + strings.Join(patterns, "|") + ")")
+		if err != nil {
+			c.problem(c.take("source."+key), "cannot be read: %v: remove it, because %s.include.list names each outbox", err, what)
+			continue
+		}
+		for _, table := range c.tables {
+			name := table
+			if strings.HasPrefix(key, container) {
+				name, _, _ = strings.Cut(table, ".")
+			}
+			if re.MatchString(name) == excludes {
+				c.problem(c.take("source."+key), "leaves out %s %s, so that Debezium sends no message of it: remove it if these are to be sent, or take that out of %s.include.list", what, table, what)
+			}
+		}
 	}
 }
 

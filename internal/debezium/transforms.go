@@ -16,8 +16,6 @@ func routerClasses() []string {
 	return []string{"io.debezium.transforms.outbox.EventRouter", "io.debezium.connector.mongodb.transforms.outbox.MongoEventRouter"}
 }
 
-const regexRouter = "org.apache.kafka.connect.transforms.RegexRouter"
-
 // router writes the options of the outbox event router.
 func (c *conversion) router() {
 	chain := c.take("transforms")
@@ -39,8 +37,8 @@ func (c *conversion) router() {
 			c.problems = append(c.problems, &Problem{of: chain, file: chain.file, line: chain.line, Key: chain.key, Value: name, Reason: "has no option type: remove it from the list, or name its class"})
 		case found != "" && c.reroutes(name, class):
 		case !slices.Contains(routerClasses(), class.value):
-			if c.passes(name, class, found != "") {
-				renamed = renamed || found == ""
+			if passes, renames := c.passes(name, class, found != "", renamed); passes {
+				renamed = renamed || renames
 			} else {
 				own := "; Debezium's outbox event router is " + routerClasses()[0]
 				if c.kind == mongodb {
@@ -53,10 +51,11 @@ func (c *conversion) router() {
 					own = ""
 				}
 				c.problem(class, "this transformation would change the messages, and is not built into tailbox: do without it, or keep Debezium for this outbox%s", own)
-				c.ignore("it is of the transformation that is refused", c.keys("transforms."+name+".")...)
+				c.ofRefused(name)
 			}
 		case found != "":
 			c.problem(class, "is a second outbox event router: split the configuration, one pipeline a router")
+			c.ofRefused(name)
 		default:
 			found = name
 			c.mongoRouter = strings.HasSuffix(class.value, ".MongoEventRouter")
@@ -84,26 +83,54 @@ func (c *conversion) router() {
 	c.formats()
 }
 
-// passes lists a transformation that changes no message of the outbox, and its options: one in front of the router that names topics and keys, which the
-// router names anew, or one behind it that opens change events, which are none any more.
-func (c *conversion) passes(name string, class *setting, routed bool) bool {
-	why := ""
+// ofRefused lists the options of a transformation that is refused, and of its predicate.
+func (c *conversion) ofRefused(name string) {
+	prefixes := []string{"transforms." + name + "."}
+	if s := c.settings["transforms."+name+".predicate"]; s != nil {
+		prefixes = append(prefixes, "predicates."+s.value+".")
+	}
+	c.listAll("it is of the transformation that is refused", prefixes...)
+}
+
+// listAll lists the options whose keys begin so as those that have no effect.
+func (c *conversion) listAll(why string, prefixes ...string) {
+	for _, key := range slices.Sorted(maps.Keys(c.settings)) {
+		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
+			c.settings[key].used = true
+			c.out.ignored(c.settings[key], why)
+		}
+	}
+}
+
+// passes lists a transformation that changes no message of the outbox, and its options. renames means that it names topics in front of the router.
+func (c *conversion) passes(name string, class *setting, routed, renamed bool) (ok, renames bool) {
+	var why string
 	switch class.value {
-	case regexRouter, "io.debezium.transforms.ByLogicalTableRouter":
-		if !routed {
+	case regexRouter, byLogicalTableRouter:
+		if renames = !routed; renames {
 			why = "the outbox event router behind it names topic and key"
 		}
-	case "io.debezium.transforms.ExtractNewRecordState", "io.debezium.transforms.UnwrapFromEnvelope":
+	case extractNewState, "io.debezium.transforms.UnwrapFromEnvelope":
 		if routed && !c.tombstones() {
-			why = "behind the outbox event router there are no change events, and all else passes it as it is. A message without a payload (NULL), which it may drop, is sent"
+			why = "it opens change events, and behind the outbox event router a message of the outbox is none. A message without a payload (NULL), which it may drop, is sent"
 		}
+	case schemaChangeFilter:
+		why = "it drops schema changes, which are no messages of the outbox"
+	case filter:
+		why = "it drops nothing that the outbox sends"
 	}
 	if why == "" {
-		return false
+		return false, false
 	}
-	class.used = false
-	c.ignore(why, append(c.keys("transforms."+name+"."), "transforms."+name+".type")...)
-	return true
+	p, defined := c.predicateOf("transforms." + name + ".")
+	if !defined {
+		return true, renames
+	}
+	if class.value == filter && !c.dropsNone(p, routed, renamed) {
+		return false, false
+	}
+	c.listAll(why, "transforms."+name+".")
+	return true, renames
 }
 
 // reroutes writes the options of a RegexRouter behind the router, which names the topic anew. Of several, only one is built in.
@@ -150,6 +177,10 @@ func (c *conversion) rules(rule, key string, given map[string]*setting) {
 			}
 			options[name] = now
 		}
+	}
+	if part := javaOnly(options[rule+"regex"]); part != "" {
+		c.problem(given[rule+"regex"], "cannot be read: it holds %s, which Java reads in another way than tailbox: write it in Go's syntax (RE2)", part)
+		return
 	}
 	shape, _ := outbox.ShapeNamed("debezium")
 	_, err := router.New(router.Config{Tables: []outbox.Table{{Shape: shape.Name, Columns: shape.Columns}}, Options: options, Sinks: []string{"any"}})
@@ -210,8 +241,18 @@ func (c *conversion) routerOptions(prefix string) map[string]*setting {
 			continue
 		}
 		canonical := strings.Replace(name, "collection.", "table.", 1)
+		note := ""
+		if canonical == "table.op.invalid.behavior" && s.is("fatal") {
+			note = "Debezium stops at an update of the outbox; tailbox logs it and goes on"
+		}
 		switch {
 		case s.fault != "":
+		case canonical == "table.field.event.schema.version":
+			c.options[canonical] = s.value
+			c.out.ignored(s, "no schema version is sent")
+			continue
+		case canonical == "table.fields.additional.placement":
+			s.value = strings.TrimRight(s.value, ",") // Java's split drops empty parts at the end
 		case s.value == "" && name == "route.topic.replacement":
 			c.problem(s, "is empty, and so is every topic: remove the option, if its default is what you want")
 		case !ofColumns.MatchString(name) && containsFold(choices(), s.value):
@@ -224,7 +265,7 @@ func (c *conversion) routerOptions(prefix string) map[string]*setting {
 		if c.placements == s && slices.ContainsFunc(c.headers(), func(header [2]string) bool { return header[1] == "id" }) {
 			c.out.note(1, "two headers are named id, as in Debezium: the first holds the message's id, by which consumers drop duplicates")
 		}
-		c.out.set(1, name, quoted(s.value), "", s)
+		c.out.set(1, name, quoted(s.value), note, s)
 	}
 	switch {
 	case adjusts == nil:
@@ -258,8 +299,7 @@ func (c *conversion) aliases() {
 		if c.server || !strings.HasSuffix(key, ".type") || !strings.HasPrefix(key, "transforms.") && !strings.HasPrefix(key, "predicates.") {
 			continue
 		}
-		for _, class := range append(routerClasses(), regexRouter, "io.debezium.transforms.ByLogicalTableRouter", "io.debezium.transforms.ExtractNewRecordState",
-			topicNameMatches) {
+		for _, class := range append(routerClasses(), regexRouter, filter, byLogicalTableRouter, extractNewState, schemaChangeFilter, topicNameMatches, recordIsTombstone) {
 			if strings.HasSuffix(class, "."+s.value) && !strings.Contains(s.value, ".") {
 				s.value = class
 			}
@@ -343,7 +383,10 @@ func (c *conversion) connectFormat(part string) {
 		c.problems = append(c.problems, &Problem{Key: key, Reason: "is missing, so that the worker's counts: name the worker's file too (its properties, .env or compose file, or KafkaConnect), or add the line to the connector"})
 		return
 	}
-	class, meant := classOf(s.value, "Converter", stringConverter, simpleHeaderConverter, byteArrayConverter, jsonConverter, binaryDataConverter, byteBufferConverter)
+	class, meant := classOf(s.value, "Converter", stringConverter, byteArrayConverter, jsonConverter, binaryDataConverter, byteBufferConverter)
+	if class == "" && meant == "" {
+		class, meant = classOf(s.value, "HeaderConverter", simpleHeaderConverter)
+	}
 	switch class {
 	case stringConverter, simpleHeaderConverter:
 		c.asText(part, s)

@@ -1,4 +1,4 @@
-package debezium
+package forms
 
 import (
 	"bytes"
@@ -20,8 +20,11 @@ var (
 	request   = regexp.MustCompile(`(?m)^(?:POST|PUT)[ \t]+\S*/connectors\b`)
 )
 
-// requests returns the bodies of requests that send a connector, in the file of an HTTP client.
-func requests(text []byte) (bodies []string) {
+// SendsConnector reports whether a text is the file of an HTTP client with a request that sends a connector.
+func SendsConnector(text []byte) bool { return request.Match(text) }
+
+// Requests returns the bodies of requests that send a connector, in the file of an HTTP client.
+func Requests(text []byte) (bodies []string) {
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 	lines := separator.FindAllIndex(text, -1)
 	for i, at := range lines {
@@ -36,10 +39,10 @@ func requests(text []byte) (bodies []string) {
 	return bodies
 }
 
-// scriptConnectors finds the connectors in a script of a shell: each word and here-document that is an object with a connector's class. A variable becomes what
+// ScriptConnectors finds the connectors in a script of a shell: each word and here-document that is an object with a connector's class. A variable becomes what
 // the script sets it to, or a reference of shellReference's form.
-func scriptConnectors(script []byte) (all []*tree, err error) {
-	parsed, err := syntax.NewParser().Parse(bytes.NewReader(script), "")
+func ScriptConnectors(script []byte) (all []*Tree, err error) {
+	parsed, err := syntax.NewParser().Parse(bytes.NewReader(commands(script)), "")
 	if err != nil {
 		return nil, nil // perhaps a document that shows a command
 	}
@@ -69,7 +72,7 @@ func scriptConnectors(script []byte) (all []*tree, err error) {
 		if !strings.HasPrefix(text, "{") || !strings.Contains(text, `"connector.class"`) {
 			return true
 		}
-		t, wrong := readJSON([]byte(quoteReferences(text)))
+		t, wrong := ReadJSON([]byte(quoteReferences(text)))
 		switch {
 		case wrong != nil:
 			err = errors.Join(err, wrong)
@@ -311,16 +314,17 @@ func (s *shellText) literal(text, within string) {
 	}
 }
 
-// shellPrefix begins a reference of a script: ${shell:NAME}, with :- or - and a default, which may hold others. ${shell:!TEXT} is what a shell works out.
-const shellPrefix = "${shell:"
+// ReferencePrefix begins a reference of a script: ${shell:NAME}, with :- or - and a default, which may hold others. ${shell:!TEXT} is what a shell works out.
+const ReferencePrefix = "${shell:"
 
 // plainReference is a reference of a script without a default.
 var plainReference = regexp.MustCompile(`^\$\{shell:\w+\}$`)
 
-// hide writes the braces of a text as characters for private use, because a brace ends a reference. show writes them, and others of shellReference, as they were.
+// hide writes the braces of a text as characters for private use, because a brace ends a reference.
 func hide(text string) string { return strings.NewReplacer("{", "\uE07B", "}", "\uE07D").Replace(text) }
 
-func show(text string) string {
+// Show writes such characters, and others of shellReference, as they were.
+func Show(text string) string {
 	return strings.NewReplacer("\uE07B", "{", "\uE07D", "}", "\uE022", `"`, "\uE05C", `\`, "\uE00A", " ").Replace(text)
 }
 
@@ -329,19 +333,19 @@ func shellReference(name, sign, byDefault string) string {
 	if name == "!" {
 		sign = strings.NewReplacer(`"`, "\uE022", `\`, "\uE05C", "\n", "\uE00A", "\t", "\uE00A").Replace(hide(sign))
 	}
-	return shellPrefix + name + sign + byDefault + "}"
+	return ReferencePrefix + name + sign + byDefault + "}"
 }
 
 // balanced hides the braces of a text, but for those of references in it.
 func balanced(text string) string {
-	return eachReference(text, hide, func(ref string) string { return ref })
+	return EachReference(text, hide, func(ref string) string { return ref })
 }
 
-// eachReference replaces the references of a script in a text, and what stands between them.
-func eachReference(text string, other, reference func(string) string) string {
+// EachReference replaces the references of a script in a text, and what stands between them.
+func EachReference(text string, other, reference func(string) string) string {
 	var b strings.Builder
 	for {
-		at := strings.Index(text, shellPrefix)
+		at := strings.Index(text, ReferencePrefix)
 		size := 0
 		if at >= 0 {
 			size = referenceSize(text[at:])
@@ -375,7 +379,7 @@ func referenceSize(text string) int {
 // quoteReferences puts quotes around references that stand for a whole value of JSON, such as a number.
 func quoteReferences(text string) string {
 	inside := false
-	return eachReference(text, func(other string) string {
+	return EachReference(text, func(other string) string {
 		for i := 0; i < len(other); i++ {
 			switch {
 			case inside && other[i] == '\\':
@@ -405,8 +409,17 @@ func quoteReferences(text string) string {
 	})
 }
 
-// written is a text with references as the script has them.
-func written(text string) string {
-	text = strings.NewReplacer(shellPrefix+"!", "", shellPrefix, "${").Replace(text)
-	return show(text)
+// Written is a text with references as the script has them.
+func Written(text string) string {
+	text = strings.NewReplacer(ReferencePrefix+"!", "", ReferencePrefix, "${").Replace(text)
+	return Show(text)
+}
+
+// NamesSecret reports whether a default refers to a secret.
+func NamesSecret(byDefault string) (found bool) {
+	EachReference(byDefault, strings.Clone, func(ref string) string {
+		found = found || secretName.MatchString(ref)
+		return ref
+	})
+	return found
 }

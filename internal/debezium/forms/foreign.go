@@ -1,0 +1,142 @@
+package forms
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A foreignForm is a form of files that tailbox knows and does not read.
+type foreignForm struct {
+	// telling matches a file: its name in the first line, and its text behind that.
+	telling *regexp.Regexp
+	name    string
+	// alone: such a file holds no form that is read. Others may, such as a command curl.
+	alone bool
+}
+
+// Patterns of forms.
+var (
+	makefile      = regexp.MustCompile(`(?ms)(?:\A(?:GNU)?[Mm]akefile\b|\A[^\n]*\.mk\n|^[\w.-]+:[^=\n]*\n\t@?(?:curl|docker)\b).*\$`)
+	hereDocument  = regexp.MustCompile(`(?ims)<<-?[ \t]*[\\"']?\w[^\n]*\n(?:.*\n)?\s*(?:%\w+\.)?debezium[._](?:source|sink)[._][\w.]+\s*=`)
+	ksql          = regexp.MustCompile(`(?im)^\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:SOURCE|SINK)\s+CONNECTOR\b`)
+	terraform     = regexp.MustCompile(`(?m)^\s*resource\s+"[A-Za-z0-9_-]+"\s+"[^"]+"\s*\{`)
+	powershell    = regexp.MustCompile(`(?mi)^\s*\$\w+\s*=\s*@[{'"]|\bInvoke-(?:RestMethod|WebRequest)\b`)
+	markup        = regexp.MustCompile(`\A[^\n]*\n\s*<`)
+	markdown      = regexp.MustCompile(`\A[^\n]*\.(?:md|mdx|markdown)\n`)
+	program       = regexp.MustCompile(`\A[^\n]*\.(?:java|kt|kts|groovy|scala|ts|tsx|js|mjs|py|go|cs|rb|php)\n`)
+	workflow      = regexp.MustCompile(`(?m)^\s*runs-on:`)
+	dockerfile    = regexp.MustCompile(`(?m)^FROM\s+\S+`)
+	systemd       = regexp.MustCompile(`(?m)^\[Service\]`)
+	ecs           = regexp.MustCompile(`"?containerDefinitions"?\s*[:=]`)
+	kustomization = regexp.MustCompile(`(?m)^kind:\s*Kustomization\b`)
+	jq            = regexp.MustCompile(`\bjq\b[^\n]*\{\s*\w+\s*:`)
+	dockerRun     = regexp.MustCompile(`(?m)\b(?:docker|podman)\s+(?:container\s+)?(?:run|create)\b`)
+)
+
+// foreignForms returns all such forms. The first one that matches names a file.
+func foreignForms() []foreignForm {
+	return append(misread(), []foreignForm{
+		{ksql, "SQL of ksqlDB", true},
+		{terraform, "a resource of Terraform", true},
+		{powershell, "a script of PowerShell", true},
+		{markup, "XML or HTML", true},
+		{markdown, "Markdown", false},
+		{program, "a program", false},
+		{workflow, "a workflow of GitHub Actions", false},
+		{dockerfile, "a Dockerfile", false},
+		{systemd, "a unit of systemd", false},
+		{ecs, "a task definition of ECS", false},
+		{kustomization, "a Kustomization", false},
+		{jq, "a script with jq", false},
+		{dockerRun, "a script with docker run", false},
+	}...)
+}
+
+// misread returns forms that look like a script of a shell, and are none: make, and the shell in a here-document, replace variables first. A Makefile without
+// variables is read as a script.
+func misread() []foreignForm {
+	return []foreignForm{{makefile, "a Makefile", false}, {hereDocument, "a script that writes options in a here-document", false}}
+}
+
+// formOf returns the first of some forms that a file has; nil if it has none.
+func formOf(forms []foreignForm, name string, text []byte) *foreignForm {
+	whole := append([]byte(name+"\n"), text...)
+	at := slices.IndexFunc(forms, func(f foreignForm) bool { return f.telling.Match(whole) })
+	if at < 0 {
+		return nil
+	}
+	return &forms[at]
+}
+
+// Ask is how to give a connector that stands in a form that is not read.
+const Ask = "give the answer of GET /connectors/NAME/config, or write the options alone into a file of JSON or properties"
+
+// serverVariables and serverLines are options of Debezium Server in a text, as variables and as properties.
+var (
+	serverVariables = regexp.MustCompile(`(?i)\bDEBEZIUM_SOURCE_CONNECTOR_CLASS\b`)
+	serverLines     = regexp.MustCompile(`debezium\.source\.connector\.class\b`)
+)
+
+// instead is what to give in place of a file of another form.
+func instead(text []byte) string {
+	switch {
+	case serverVariables.Match(text):
+		return "write its variables DEBEZIUM_* into a .env file, NAME=value a line, and give that"
+	case serverLines.Match(text):
+		return "write its options debezium.* into a file application.properties, and give that"
+	}
+	return Ask
+}
+
+// Foreign names the form of a file if tailbox knows that form and does not read it. alone means that no part of such a file is read.
+func Foreign(name string, text []byte) (form string, alone bool) {
+	if f := formOf(foreignForms(), name, text); f != nil {
+		return f.name, f.alone
+	}
+	return "", false
+}
+
+// WhyUnread says why a file is not read that holds a connector, with what to give instead.
+func WhyUnread(name string, text []byte) string {
+	if form, _ := Foreign(name, text); form != "" {
+		return "it is " + form + ", which tailbox does not read: " + instead(text)
+	}
+	return "it holds a connector in a form that tailbox does not read: " + instead(text)
+}
+
+// declared matches a text that says which connector or which router to run.
+var declared = regexp.MustCompile(`(?im)^\s*(?:[^#;\s][^#\n]*)?(?:connector[._]class|transforms[._]\w+[._]type)(?:\W|\b(?:to|value)\b){1,60}(?:io\.debezium\.|\w*EventRouter\b)`)
+
+// Declares reports whether a text says which connector or which router to run.
+func Declares(text []byte) bool { return declared.Match(text) }
+
+// Misleads reports whether a file would be read as a script of a shell, and means something else.
+func Misleads(name string, text []byte) bool {
+	return declared.Match(text) && formOf(misread(), name, text) != nil
+}
+
+// fence begins and ends a block of code in Markdown.
+var fence = regexp.MustCompile("(?m)^[ \t]*(?:```+|~~~+)[^`\n]*\r?\n?")
+
+// commands returns what a shell reads of a text: of Markdown, the blocks of code that can be commands; else all of it.
+func commands(text []byte) []byte {
+	at := fence.FindAllIndex(text, -1)
+	if len(at) == 0 || bytes.HasPrefix(text, []byte("#!")) {
+		return text
+	}
+	var script []byte
+	for i := 0; i < len(at); i += 2 {
+		end := len(text)
+		if i+1 < len(at) {
+			end = at[i+1][0]
+		}
+		block := text[at[i][1]:end]
+		if _, err := syntax.NewParser().Parse(bytes.NewReader(block), ""); err == nil {
+			script = append(append(script, block...), '\n')
+		}
+	}
+	return script
+}

@@ -1,0 +1,52 @@
+package debezium
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// compile reads a regular expression of Java that has to match a whole text.
+func compile(pattern string) (*regexp.Regexp, error) {
+	if part := javaOnly(pattern); part != "" {
+		return nil, fmt.Errorf("it holds %s, which Java reads in another way than tailbox", part)
+	}
+	return regexp.Compile(`^(?:` + pattern + `)$`)
+}
+
+var unicodeFlag = regexp.MustCompile(`^\(\?[a-z]*U`)
+
+// javaOnly returns the first part of a regular expression that Java and Go both take, each in its own sense; "" if there is none.
+func javaOnly(pattern string) string {
+	class := false
+	for i := 0; i < len(pattern); i++ {
+		rest := pattern[i:]
+		switch {
+		case strings.HasPrefix(rest, `\Q`):
+			end := strings.Index(rest, `\E`)
+			if end < 0 {
+				return ""
+			}
+			i += end + 1
+		case strings.HasPrefix(rest, `\v`):
+			return `\v`
+		case rest[0] == '\\':
+			i++
+		case class && strings.HasPrefix(rest, "&&"):
+			return "&& in brackets"
+		case class && rest[0] == '[':
+			return "[ in brackets"
+		case class:
+			class = rest[0] != ']'
+		case rest[0] == '[':
+			class = true
+			i += len(classStart.FindString(rest)) - 1
+		case unicodeFlag.MatchString(rest):
+			return unicodeFlag.FindString(rest)
+		}
+	}
+	return ""
+}
+
+// classStart is what a class of characters begins with: a ] there is one of its characters.
+var classStart = regexp.MustCompile(`^\[\^?\]?`)
