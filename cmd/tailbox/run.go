@@ -119,6 +119,7 @@ func runRelay(ctx context.Context, sh *cli.Shell, rel *reloader, p *pipeline.Pip
 		return err
 	}
 	t.aside(func(ctx context.Context) { boundHeap(ctx, &rel.memory) })
+	t.aside(followLoad)
 	t.aside(func(ctx context.Context) { warnOfSinks(ctx, log, sinks, p.Hide) })
 	rel.alerts = newAlerts(metrics)
 	first, err := newAlerting(ctx, p, rel.onRefusal, log)
