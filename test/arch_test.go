@@ -80,9 +80,9 @@ func arrows() []rule {
 		of(`internal/config(/.*)?`, true, `outbox`, `source`, `sink`, `router`, `checkpoint`, `relay`, `internal/alert`, `internal/config/.+`),
 		of(`internal/propose`, false, `source/store/report`, `outbox`), // pure
 		of(`internal/debezium`, true, `router`, `outbox`, `sink`, `internal/debezium/forms`),
-		of(`internal/debezium/forms`, true), // texts alone
+		of(`internal/debezium/forms`, true),                                   // texts alone
 		of(`internal/demo`, true, `internal/pgserver`, `source/mysql/server`), // it knows the program by its command line; its shop connects as the relay does
-		of(`internal/pgserver`, true), // the demo's server, which knows nothing of us
+		of(`internal/pgserver`, true),                                         // the demo's server, which knows nothing of us
 		of(`deploy/.+`, true, `test/servers`),
 		of(`cmd/tailbox/cli`, false),
 		of(`cmd/tailbox/pipeline`, true, `(?:outbox|source|sink|router|checkpoint|relay|internal)(?:/.+)?`, `cmd/tailbox/cli`),
