@@ -184,6 +184,7 @@ func TestImportDebeziumCommand(t *testing.T) {
 	for lines, want := range map[string]string{
 		plainFormats + "debezium.source.slot.name=No-Slot\n": `debezium.source.slot.name "No-Slot": becomes source.slot, which tailbox refuses: must be 1 to 63 small letters`,
 		plainFormats + "debezium.sink.kafka.producer.bootstrap.servers=${UNSET}\ndebezium.source.database.sslmode=require\ndebezium.source.database.sslrootcert=/none/ca.pem\n": "",
+		"debezium.source.database.user=${UNSET_USER}\ndebezium.source.database.password=${UNSET_PASSWORD}\n":                                                                    "would put a schema around each key, but the import cannot ask the database, because these environment variables are not set: UNSET_USER, UNSET_PASSWORD: set",
 		"debezium.source.database.port=1\n": "debezium.format.key.schemas.enable: is missing, and its default, true, would put a schema around each key, but connect to describe table",
 	} {
 		writeFile(t, file, fmt.Sprintf(outboxProperties, "localhost:9092", "localhost", "5432", "postgres", "shop", "debezium", "x")+lines)

@@ -144,8 +144,6 @@ func (c *conversion) converterOptions(key string) {
 				break
 			}
 			c.problem(s, "would send a column's default in place of NULL, and is not built into tailbox: set it to false, or remove it, if no column that is sent has a default")
-		case "class":
-			c.problem(s, "replaces the converter of %s: remove it, and set %s to json, simplestring or binary", c.prefixed(key), c.prefixed(key))
 		case "delegate.converter.type", "delegate.converter.type.schemas.enable":
 			why = "this converter has no delegate"
 		default:

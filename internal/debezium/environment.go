@@ -26,7 +26,8 @@ func environmentKeys() []string {
 		"source.message.prefix.include.list", "source.time.precision.mode", "source.decimal.handling.mode", "source.signal.data.collection", "source.heartbeat.action.query", "source.collection.include.list", "source.mongodb.connection.string", "source.mongodb.user",
 		"source.mongodb.password", "source.mongodb.ssl.enabled", "source.mongodb.authsource", "source.mongodb.hosts", "source.mongodb.ssl.keystore", "source.mongodb.ssl.truststore",
 		"source.mongodb.ssl.invalid.hostname.allowed", "source.mongodb.authentication.class", "source.database.ssl.mode", "source.cursor.pipeline", "source.field.renames", "source.field.exclude.list",
-		"format.schemas.enable", "format.key.schemas.enable", "format.value.schemas.enable", "format.header.schemas.enable", "transforms", "quarkus.http.port"}
+		"format.schemas.enable", "format.key.schemas.enable", "format.value.schemas.enable", "format.header.schemas.enable", "transforms", "quarkus.http.port",
+		"quarkus.config.locations", otherPrefix + "smallrye.config.locations", otherPrefix + "smallrye.config.profile"}
 }
 
 // fromEnvironment takes options from the environment, where Debezium Server would: all that a file has, and those that are known.
@@ -130,7 +131,7 @@ var systemProperty = regexp.MustCompile(`-D((?:%[^.\s]+\.)?debezium\.[^=\s]+|qua
 
 // systemProperties refuses variables that hand options to Java.
 func (c *conversion) systemProperties() {
-	for _, name := range []string{"DEBEZIUM_OPTS", "JAVA_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"} {
+	for _, name := range []string{"DEBEZIUM_OPTS", "JAVA_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"} {
 		value, _ := c.variables.get(name)
 		if found := systemProperty.FindStringSubmatch(value); found != nil {
 			p := &Problem{Key: "$" + name, Reason: "sets " + found[1] + " as a system property of Java, which counts before files and other variables: take each -Ddebezium… out of it, and give the option in a file"}

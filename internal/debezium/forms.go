@@ -18,13 +18,13 @@ const formsRead = "tailbox reads properties, a connector as JSON or YAML (alone,
 	"DebeziumServer of its operator, compose files, .env files, and scripts, files of HTTP clients and collections of Postman that send one connector"
 
 var (
-	curl        = regexp.MustCompile(`(?m)^[^={\n]*\bcurl\s`)
+	curl        = regexp.MustCompile(`(?m)^[^={\n]*\bcurl\s|\$\(\s*curl\s`)
 	body        = regexp.MustCompile(`\{\s*"`)
 	object      = regexp.MustCompile(`\A(?:\{\s*"|\[\s*\{)`)
 	yamlKey     = regexp.MustCompile(`(?m)^(?:apiVersion|kind|services|spec|config|items|connector\.class|name):(?:\s|$)|^---(?:\s|$)`)
 	variable    = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 	anyVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	sent        = regexp.MustCompile(`@"?([\w./-]+\.json)\b`)
+	sent        = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[\s=]*["']?@["']?([^\s"'()-][^\s"'()]+)`)
 	interpolate = regexp.MustCompile(`\$\$|\$([A-Za-z_][A-Za-z0-9_]*)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])([^}]*))?\}`)
 	dependent   = regexp.MustCompile(`\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)`)
 )
@@ -75,9 +75,12 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 		return nil
 	}
 	sends := curl.Match(text)
-	if sends || forms.Declares(text) {
+	if sends || forms.Declares(text) || forms.HoldsResource(text) {
 		found, err := forms.ScriptConnectors(text)
 		switch {
+		case err != nil && strings.HasPrefix(err.Error(), "yaml: "):
+			c.unreadable(l, "YAML", text, err)
+			return nil
 		case err != nil:
 			c.unreadable(l, "JSON", text, err)
 			return nil
@@ -86,23 +89,21 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 			return nil
 		}
 	}
-	if form, alone := forms.Foreign(l.name, text); alone {
-		c.form(l, "it is "+form+", which tailbox does not read: "+forms.Ask)
-		return nil
-	}
-	if !sends {
+	at, end, file := body.FindIndex(text), bytes.LastIndexByte(text, '}'), sent.FindSubmatch(text)
+	form, alone := forms.Foreign(l.name, text)
+	switch {
+	case alone, form == forms.Markdown && (!sends || at == nil && file == nil):
+		c.unread = append(c.unread, unread{l.name, forms.WhyUnread(l.name, text)})
+	case !sends:
 		return text
-	}
-	at, end := body.FindIndex(text), bytes.LastIndexByte(text, '}')
-	if at == nil || end < at[0] {
-		if file := sent.FindSubmatch(text); file != nil {
-			c.form(l, "it sends "+string(file[1])+": give that file")
-			return nil
-		}
+	case at != nil && end > at[0]:
+		return text[at[0] : end+1]
+	case file != nil:
+		c.form(l, "it sends "+string(file[1])+": give that file")
+	default:
 		c.form(l, "it is a script that sends no connector: "+formsRead)
-		return nil
 	}
-	return text[at[0] : end+1]
+	return nil
 }
 
 // form notes that a file is of a form that cannot be read.
@@ -198,7 +199,7 @@ func (c *conversion) document(l *layer, t *forms.Tree) {
 	case t.Get("error_count") != nil && t.Get("configs") != nil, t.Get("connector", "state") != nil && t.Get("tasks") != nil:
 		c.form(l, "it says how a connector is, and not what it does: "+forms.Ask)
 	case t.Get("services") != nil:
-		c.compose(l, t.Get("services"))
+		c.compose(l, t)
 	case t.Get("connectorConfiguration") != nil: // Amazon's MSK Connect
 		c.fields(l, "", t.Get("connectorConfiguration"))
 		c.setApart(l, from)

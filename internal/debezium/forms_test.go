@@ -113,9 +113,13 @@ func TestImportForms(t *testing.T) {
 		"one request of several":   {worker, "PUT /connectors/files/config\n\n" + other + "\nPOST /connectors\nAccept: */*\n\n" + connector},
 		"a collection of Postman": {worker, `{"info": {"schema": "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"}, "item": [{"name": "folder", "item": [{"request": {"method": "GET"}}, {"request": {"body": {"mode": "raw", "raw": ` +
 			encoded(t, connector) + `}}, "response": [{"originalRequest": {"body": {"raw": ` + encoded(t, connector) + `}}}]}]}]}`},
-		"a function's argument":  {worker, "register() {\n  http PUT \"$1/connectors/$2/config\" <<<\"$3\"\n}\nregister http://connect:8083 outbox '" + connector + "'\n"},
-		"another command's text": {worker, "playground connector create --name outbox << 'EOF'\n" + connector + "\nEOF\n"},
-		"a worker's .env":        {"CONNECT_BOOTSTRAP_SERVERS=kafka-1:9092\nCONNECT_KEY_CONVERTER=\"org.apache.kafka.connect.storage.StringConverter\"\nexport CONNECT_PRODUCER_COMPRESSION_TYPE=zstd\n", connector},
+		"a function's argument":        {worker, "register() {\n  http PUT \"$1/connectors/$2/config\" <<<\"$3\"\n}\nregister http://connect:8083 outbox '" + connector + "'\n"},
+		"another command's text":       {worker, "playground connector create --name outbox << 'EOF'\n" + connector + "\nEOF\n"},
+		"a KafkaConnector in a script": {worker, "#!/bin/sh\nkubectl -n kafka apply -f - <<'EOF'\n" + strimzi + "EOF\nkubectl wait --for=condition=Ready kafkaconnector/x\n"},
+		"its worker there, too":        {"NAME=outbox-connector\ncat <<EOF | oc apply -f -\n" + strings.NewReplacer(`\`, `\\`, `$`, `\$`, "name: outbox-connector", "name: $NAME").Replace(strimzi+"---\n"+cluster) + "EOF\n"},
+		"a KafkaConnector behind tabs": {worker, "apply() {\n\tkubectl apply -f - <<-'EOF'\n\t" + strings.ReplaceAll(strings.TrimSpace(strimzi), "\n", "\n\t") + "\n\tEOF\n}\n"},
+		"a KafkaConnector in Markdown": {worker, "# It's an outbox\n\n1. Apply:\n\n   ```sh\n   kubectl apply -f - <<'EOF'\n   " + indent(strimzi, 3) + "\n   EOF\n   ```\n"},
+		"a worker's .env":              {"CONNECT_BOOTSTRAP_SERVERS=kafka-1:9092\nCONNECT_KEY_CONVERTER=\"org.apache.kafka.connect.storage.StringConverter\"\nexport CONNECT_PRODUCER_COMPRESSION_TYPE=zstd\n", connector},
 	} {
 		var all []debezium.File
 		for i, data := range c {
@@ -253,6 +257,14 @@ func TestImportStrangeForms(t *testing.T) {
 		"Kotlin's code":           {"val c = mapOf(\n  " + class("to") + ",\n)\n", "a form that tailbox does not read"},
 		"a check's answer":        {`{"name": "x", "error_count": 0, "configs": [{"value": {"name": "connector.class", "value": "x"}}]}`, "it says how a connector is"},
 		"a status":                {`{"name": "x", "connector": {"state": "RUNNING"}, "tasks": [{"id": 0}]}`, "it says how a connector is"},
+		"a script of a variable":  {"post() {\n  code=$(curl -sf --data-binary @\"${config_file}\" http://localhost:8083/connectors)\n}\n", "it sends ${config_file}: give that file"},
+		"a broken KafkaConnector": {"kubectl apply -f - <<'EOF'\napiVersion: v1\nkind: KafkaConnector\nspec: {class: x\nEOF\n", "YAML: cannot be read"},
+		"its placeholder":         {"kubectl apply -f - <<EOF\napiVersion: v1\nkind: KafkaConnector\nspec: {config: {a: '${routedByValue}'}}\nEOF\n", "the shell replaces ${routedByValue}"},
+		"extends":                 {"services: {a: {extends: {file: b.yaml, service: s}, environment: {DEBEZIUM_SINK_TYPE: kafka}}}\n", "services.a.extends: is not read: give what `docker compose config` prints"},
+		"a command of variables":  {"kind: Pod\nspec: {containers: [{image: debezium/server, args: ['export DEBEZIUM_FORMAT_VALUE=json; exec run.sh']}]}\n", `args "DEBEZIUM_FORMAT_VALUE=": sets an option in the command, which is not read`},
+		"a command of Java":       {"services: {a: {image: debezium/server, command: java -Ddebezium.format.value=json}}\n", `services.a.command "-Ddebezium.format.value=": sets an option in the command`},
+		"an entrypoint":           {"services: {a: {image: debezium/server, entrypoint: [java, -D%prod.debezium.sink.type=http]}}\n", `services.a.entrypoint "-D%prod.debezium.sink.type="`},
+		"a mounted folder":        {"services: {a: {image: debezium/server, volumes: [{source: ./conf, target: /debezium/config/}]}}\n", `services.a.volumes "/debezium/config/": is not read: give the application.properties`},
 		"a script of a file":      {"curl -X POST -H 'Accept: */*' --data @conf/register.json http://localhost:8083/connectors\n", "it sends conf/register.json: give that file"},
 		"Quarkus":                 {"quarkus.debezium.plugin.name=pgoutput\nquarkus.debezium.transforms=t0\n", "is of an extension of Quarkus in the application"},
 		"Quarkus's outbox":        {"quarkus.debezium-outbox.table-name=events\n", "give the configuration of the connector that reads it"},
@@ -281,7 +293,8 @@ func TestImportStrangeForms(t *testing.T) {
 // Variables of a compose file and of Kubernetes are what those make of them, and other processes' count for nothing.
 func TestImportVariablesOfFiles(t *testing.T) {
 	t.Parallel()
-	const compose = `services:
+	const compose = `include: [db.yaml]
+services:
   app: {environment: {BOOTSTRAP_SERVERS: "other:9092", DEBEZIUM: "x"}}
   server:
     image: quay.io/debezium/server
@@ -309,7 +322,7 @@ func TestImportVariablesOfFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"${HOST_NAME}", "${DB_HOST:-db}", "password=a$b"} {
+	for _, want := range []string{"${HOST_NAME}", "${DB_HOST:-db}", "password=a$b", "#   include: "} {
 		if !strings.Contains(string(got), want) {
 			t.Errorf("no %s in\n%s", want, got)
 		}
@@ -348,6 +361,8 @@ func TestImportGivenBeside(t *testing.T) {
 		"a .env file":     {"services: {d: {image: debezium/server, env_file: [./conf/d.env]}}\n", "d.env", "DEBEZIUM_SOURCE_SLOT_NAME=beside\n", "beside"},
 		"variables":       {"services: {d: {env_file: {path: d.env}, " + other + "}}\n", "d.env", "DEBEZIUM_SOURCE_SLOT_NAME=beside\n", "own"},
 		"a secret":        {"kind: Pod\nspec: {containers: [{image: debezium/server, envFrom: [{secretRef: {name: s}}]}]}\n", "secret.yaml", secret, "beside"},
+		"a mounted file":  {"services: {d: {image: debezium/server, volumes: ['./a.properties:/debezium/conf/application.properties:ro', './k.jks:/debezium/config/k.jks'], " + other + "}}\n", "d.env", "X=y\n", "own"},
+		"a mounted map":   {"kind: Pod\nspec: {containers: [{image: debezium/server, volumeMounts: [{name: c, mountPath: /debezium/config}], envFrom: [{secretRef: {name: s}}]}]}\n", "secret.yaml", secret, "beside"},
 		"secrets, nested": {"kind: DebeziumServer\nspec: {runtime: {environment: {vars: [{name: X, value: y}], from: [{secretRef: {name: s}}]}}}\n", "secret.yaml", secret, "beside"},
 	} {
 		for _, order := range [][]string{{"a.yaml", c.file, c.beside, c.text}, {c.beside, c.text, "a.yaml", c.file}} {

@@ -46,7 +46,7 @@ const (
 
 // file files a setting under a key. What another place set counts no more.
 func (c *conversion) file(key string, s *setting) {
-	if before := c.settings[key]; before != nil {
+	if before := c.settings[key]; before != nil && before != s {
 		before.override(s)
 	}
 	c.settings[key] = s

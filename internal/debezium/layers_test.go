@@ -151,12 +151,37 @@ func TestImportSystemProperties(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{"-Xmx1g -Ddebezium.format.value=json": "sets debezium.format.value as", "-D%prod.debezium.sink.type=http": "sets %prod.debezium.sink.type as", "-Dquarkus.profile=dev": "sets quarkus.profile as",
 		"-Xmx1g -Dquarkus.log.level=INFO": ""} {
-		for _, name := range []string{"JAVA_OPTS", "DEBEZIUM_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"} {
+		for _, name := range []string{"JAVA_OPTS", "DEBEZIUM_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"} {
 			compose := fmt.Sprintf("services:\n  d:\n    image: debezium/server\n    environment:\n      %s: %q\n", name, value)
 			_, err := debezium.Import(append(served(t), debezium.File{Name: "compose.yaml", Data: []byte(compose)}), environment(), nil, bytea)
 			if got := fmt.Sprint(err); want == "" && err != nil || want != "" && !strings.Contains(got, "compose.yaml:5: $"+name+": "+want) {
 				t.Errorf("%s %s: %v, want %q", name, value, err, want)
 			}
+		}
+	}
+}
+
+// TestImportConfigLocations: files of options that another option or variable names are not read, and refused.
+func TestImportConfigLocations(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{"quarkus.config.locations=x.properties": "f:", "smallrye.config.locations=x.properties": "f:", "smallrye.config.profile=dev": "f:",
+		"QUARKUS_CONFIG_LOCATIONS=x.properties": "d.env:1: $", "SMALLRYE_CONFIG_LOCATIONS=x.properties": "d.env:1: $"} {
+		files := served(t, line)
+		if strings.HasPrefix(want, "d.env") {
+			files = append(served(t), debezium.File{Name: "d.env", Data: []byte(line + "\n")})
+		}
+		_, err := debezium.Import(files, environment(), nil, bytea)
+		key, value, _ := strings.Cut(line, "=")
+		if got := fmt.Sprint(err); !strings.HasPrefix(got, want) || !strings.Contains(got, fmt.Sprintf("%s %q: brings options that are not read", key, value)) {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if _, err := debezium.Import(connected(t, `"tasks.max": 1`), environment("QUARKUS_CONFIG_LOCATIONS", "x"), nil, bytea); err != nil {
+		t.Errorf("Kafka Connect: %v", err)
+	}
+	for _, o := range debezium.Report(served(t, "quarkus.profile=staging"), environment(), nil, bytea) {
+		if o.Key == "quarkus.profile" && strings.Contains(o.How, "set again") {
+			t.Errorf("%+v", o)
 		}
 	}
 }

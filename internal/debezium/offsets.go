@@ -104,7 +104,11 @@ func (c *conversion) leftOff() {
 		return
 	}
 	found := c.offsets
-	if prefix := c.topicPrefix(); prefix != nil {
+	prefix := c.topicPrefix()
+	if prefix != nil && prefix.fault != "" {
+		return // take reports it
+	}
+	if prefix != nil {
 		found = slices.DeleteFunc(slices.Clone(found), func(o offset) bool { return o.key != "" && !strings.Contains(o.key, `:"`+prefix.value+`"`) })
 	}
 	refuse := func(reason string, args ...any) {

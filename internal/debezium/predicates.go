@@ -11,10 +11,10 @@ func prefixes() []string {
 	return []string{"source.topic.prefix", "source.database.server.name", "source.mongodb.name"}
 }
 
-// topicPrefix is what the topics of change events begin with; nil if nothing says it.
+// topicPrefix takes what the topics of change events begin with; nil if nothing says it.
 func (c *conversion) topicPrefix() *setting {
 	for _, key := range prefixes() {
-		if s := c.settings[key]; s != nil {
+		if s := c.take(key); s != nil {
 			return s
 		}
 	}
@@ -56,25 +56,29 @@ func (c *conversion) predicateOf(prefix string) (p *predicate, ok bool) {
 	}
 	p = &predicate{name: name, negate: negate, class: class.value}
 	if p.class == topicNameMatches && pattern != nil {
-		re, err := compile(pattern.value)
+		re, err := compile("", pattern.value)
 		if err != nil {
 			c.problem(pattern, "cannot be read: %v: write it in Go's syntax (RE2)", err)
 			return nil, false
+		}
+		if prefix := c.topicPrefix(); prefix != nil && prefix.fault != "" {
+			return nil, false // take reports it
 		}
 		p.topics = re
 	}
 	return p, true
 }
 
-// lets reports whether a predicate lets a transformation see the inserts of a table, whose topic is given. ok is false if tailbox cannot evaluate it.
-func (p *predicate) lets(topic string) (yes, ok bool) {
-	switch {
-	case p.class == recordIsTombstone:
+// lets reports whether a predicate lets a transformation see the inserts of a table. ok is false if tailbox cannot evaluate it.
+func (c *conversion) lets(p *predicate, table string) (yes, ok bool) {
+	if p.class == recordIsTombstone {
 		return p.negate.is("true"), true
-	case p.topics != nil && topic != "":
-		return p.topics.MatchString(topic) != p.negate.is("true"), true
 	}
-	return false, false
+	if p.topics == nil {
+		return false, false
+	}
+	topic := c.topicOf(table)
+	return p.topics.MatchString(topic) != p.negate.is("true"), topic != ""
 }
 
 // predicate checks that the router is applied to each table that is read: Debezium sends the changes of others as they are. renamed means that a
@@ -84,21 +88,24 @@ func (c *conversion) predicate(prefix string, renamed bool) {
 	if p == nil || !ok {
 		return
 	}
-	noTombstones := p.class == recordIsTombstone && p.negate.is("true") && c.settings["source.tombstones.on.delete"].is("false")
+	noTombstones := p.class == recordIsTombstone && p.negate.is("true")
+	if noTombstones && !c.settings["source.tombstones.on.delete"].is("false") {
+		c.problem(p.name, "does not apply the router to tombstones, so that Debezium sends the tombstones of deleted rows as they are: set tombstones.on.delete to false")
+		return
+	}
 	if (p.topics == nil || renamed) && !noTombstones {
 		c.problem(p.name, "tailbox evaluates only "+topicNameMatches+" with a pattern, and only if no transformation in front of the router names topics: "+
 			"remove this option if the router is applied to each table of table.include.list")
 		return
 	}
 	for _, table := range c.tables {
-		topic := c.topicOf(table)
-		switch yes, ok := p.lets(topic); {
+		switch yes, ok := c.lets(p, table); {
 		case !ok:
 			c.problem(p.name, "tailbox does not know the topics that this predicate sees, because of topic.naming.strategy: remove this option if the router is applied to each table of table.include.list")
 			return
 		case !yes:
 			c.problem(p.name, "does not apply the outbox event router to table %s, whose topic is %s, so that Debezium sends its changes as they are: take the table out of table.include.list, "+
-				"and keep Debezium for it; if it is an outbox, let the predicate choose that topic", table, topic)
+				"and keep Debezium for it; if it is an outbox, let the predicate choose that topic", table, c.topicOf(table))
 		}
 	}
 	for _, s := range []*setting{p.name, p.negate} {
@@ -115,7 +122,7 @@ func (c *conversion) dropsNone(p *predicate, routed, renamed bool) bool {
 		return false
 	}
 	return !slices.ContainsFunc(c.tables, func(table string) bool {
-		yes, ok := p.lets(c.topicOf(table))
+		yes, ok := c.lets(p, table)
 		return yes || !ok
 	})
 }

@@ -42,7 +42,7 @@ func TestImportPredicates(t *testing.T) {
 		"another database's strategy":       {predicate(`dbserver1\.outboxevent`, "false") + `, "topic.naming.strategy": "io.debezium.schema.DefaultTopicNamingStrategy"`, "because of topic.naming.strategy"},
 		"a pattern that Go reads otherwise": {predicate("[a-z.&&[^x]]+", "false"), "it holds && in brackets, which Java reads in another way than tailbox"},
 		"all but tombstones":                {tombstones + `, "transforms.outbox.predicate": "p", "transforms.outbox.negate": "true"`, ""},
-		"tombstones that are sent":          {tombstones + `, "transforms.outbox.predicate": "p", "transforms.outbox.negate": "true", "tombstones.on.delete": "true"`, "tailbox evaluates only"},
+		"tombstones that are sent":          {tombstones + `, "transforms.outbox.predicate": "p", "transforms.outbox.negate": "true", "tombstones.on.delete": "true"`, "sends the tombstones of deleted rows as they are: set tombstones.on.delete to false"},
 		"tombstones alone":                  {tombstones + `, "transforms.outbox.predicate": "p"`, "tailbox evaluates only"},
 		"a Filter of tombstones":            {front + tombstones + `, "transforms.drop.predicate": "p"`, ""},
 		"a Filter of all but tombstones":    {front + tombstones + `, "transforms.drop.predicate": "p", "transforms.drop.negate": "true"`, "would change the messages"},

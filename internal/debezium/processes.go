@@ -1,6 +1,8 @@
 package debezium
 
 import (
+	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -8,8 +10,11 @@ import (
 )
 
 // compose reads the environment of the services that are Debezium's.
-func (c *conversion) compose(l *layer, services *forms.Tree) {
-	for _, service := range services.Fields {
+func (c *conversion) compose(l *layer, file *forms.Tree) {
+	if file.Get("include") != nil {
+		c.out.ignored(&setting{key: "include"}, "its files are not read: give each one that has a part of Debezium or of its worker beside this file")
+	}
+	for _, service := range file.Get("services").Fields {
 		var given []*setting
 		add := func(key string, value *forms.Tree) {
 			s := &setting{key: key, file: l.name, line: value.Line, raw: "${" + key + "}"} // without a value, that of whoever starts it
@@ -85,11 +90,52 @@ func (c *conversion) process(l *layer, given []*setting, of *forms.Tree, place, 
 		return
 	}
 	c.unreadPart(l, place+others, of.Get(others), field, fix)
+	c.unreadPart(l, place+"extends", of.Get("extends"), "", "give what `docker compose config` prints")
+	c.unreadCommand(l, of, place)
+	c.unreadMounts(l, of, place)
 	if worker && !server {
 		c.environWorker(l, given, true)
 		return
 	}
 	c.environ(l, given, true)
+}
+
+// inCommand is an option of Debezium Server in a command.
+var inCommand = regexp.MustCompile(systemProperty.String() + `|(?i)\b(?:_[A-Z0-9]+_)?DEBEZIUM_(?:SOURCE|SINK|FORMAT|TRANSFORMS|PREDICATES)_\w+=`)
+
+// unreadCommand refuses options that the command of a process sets.
+func (c *conversion) unreadCommand(l *layer, of *forms.Tree, place string) {
+	for _, key := range []string{"command", "args", "entrypoint"} {
+		command := of.Get(key)
+		if command == nil {
+			continue
+		}
+		command.Walk(func(t *forms.Tree) {
+			if found := inCommand.FindString(t.Text); found != "" {
+				c.problems = append(c.problems, &Problem{file: l.name, line: t.Line, Key: place + key, Value: found,
+					Reason: "sets an option in the command, which is not read: give the option in a file or as a variable, and take it out of the command"})
+			}
+		})
+	}
+}
+
+// mountedOptions is where Debezium Server finds its options in its image, as the target of a mount.
+var mountedOptions = regexp.MustCompile(`(?:^|:)/debezium/conf(?:ig)?/?(?:application\.(?:properties|ya?ml))?(?::|$)`)
+
+// unreadMounts reports mounts that bring options of Debezium Server if no such file is given.
+func (c *conversion) unreadMounts(l *layer, of *forms.Tree, place string) {
+	for _, key := range []string{"volumes", "volumeMounts", "configs"} {
+		mounts := of.Get(key)
+		if mounts == nil {
+			continue
+		}
+		for _, mount := range mounts.Items {
+			if target := cmp.Or(mount.Text, mount.Is("target"), mount.Is("mountPath")); mountedOptions.MatchString(target) {
+				c.wanted = append(c.wanted, wanted{"", &Problem{file: l.name, line: mount.Line, Key: place + key, Value: target,
+					Reason: "is not read: give the application.properties that is mounted there beside this file, or remove this if there is none"}})
+			}
+		}
+	}
 }
 
 // workerOption is the option of Kafka Connect's worker that a variable is named after.

@@ -66,7 +66,7 @@ func TestImportVariables(t *testing.T) {
 		"a login's password":        {jaas + `ScramLoginModule required username="${U:u}" password="${P}";`, []string{"U", "env", "P", `"`}, `password: "${P}"`, ""},
 		"a heartbeat":               {"debezium.source.heartbeat.action.query=${Q}", []string{"Q", "INSERT INTO heartbeat DEFAULT VALUES"}, `- name: "inventory.outboxevent"`, `- name: "inventory.heartbeat"`},
 		"a port":                    {"quarkus.http.port=${PORT:8080}", nil, `listen: "127.0.0.1:8080"`, ""},
-		"no effect":                 {"debezium.source.snapshot.mode=${MODE}\nquarkus.log.level=${LEVEL}\nmy.own=${X}", nil, "kind: kafka", ""},
+		"no effect":                 {"debezium.source.poll.interval.ms=${MODE}\nquarkus.log.level=${LEVEL}\nmy.own=${X}", nil, "kind: kafka", ""},
 	} {
 		yaml := imported(t, environment(c.env...), "application.properties", serverWith(t, c.lines))
 		if !has(yaml, c.want) || c.not != "" && strings.Contains(yaml, c.not) {
@@ -120,7 +120,7 @@ func TestImportConfigProviders(t *testing.T) {
 		"a decision":        {"", "table.include.list", "${env:TABLES}", []string{"TABLES", "inventory.b"}, `- name: "inventory.b"`},
 		"a topic":           {"", "transforms.outbox.route.topic.replacement", "${env:STAGE}.${routedByValue}", nil, `route.topic.replacement: "${STAGE}.${routedByValue}"`},
 		"brokers":           {"producer.bootstrap.servers=${env:BROKERS}\n", "tasks.max", "1", []string{"BROKERS", "a:1,b:2"}, `brokers: ["a:1", "b:2"]`},
-		"no effect":         {"", "snapshot.mode", "${file:/x.properties:mode}", nil, "#   snapshot.mode: "},
+		"no effect":         {"", "poll.interval.ms", "${file:/x.properties:poll}", nil, "#   poll.interval.ms: "},
 		"Strimzi's reload":  {"", "config.action.reload", "restart", nil, "#   config.action.reload: "},
 		"a file":            {"", "database.password", "${file:/x.properties:db.password}", nil, "password='${DATABASE_PASSWORD}'\""},
 		"of Kubernetes":     {"", "database.password", "x${secrets:ns/name:key}y", nil, "# Set the environment variable DATABASE_PASSWORD to what Kafka Connect finds as secrets:ns/name:key."},

@@ -6,15 +6,21 @@ import (
 	"strings"
 )
 
-// compile reads a regular expression of Java that has to match a whole text.
-func compile(pattern string) (*regexp.Regexp, error) {
+// compile reads a regular expression of Java that has to match a whole text. flags are those of Go that count for all of it.
+func compile(flags, pattern string) (*regexp.Regexp, error) {
 	if part := javaOnly(pattern); part != "" {
 		return nil, fmt.Errorf("it holds %s, which Java reads in another way than tailbox", part)
 	}
-	return regexp.Compile(`^(?:` + pattern + `)$`)
+	return regexp.Compile(`^(?` + flags + `:` + pattern + `)$`)
 }
 
-var unicodeFlag = regexp.MustCompile(`^\(\?[a-z]*U`)
+// unicodeFlag and foldFlag begin a group with such a flag. octal is a character by its number in Go; in Java, it has another number of digits, or is a reference.
+var (
+	unicodeFlag = regexp.MustCompile(`^\(\?[a-z]*U`)
+	foldFlag    = regexp.MustCompile(`^\(\?[a-z]*i`)
+	octal       = regexp.MustCompile(`^\\(?:0|[1-7][0-7])`)
+	beyondASCII = regexp.MustCompile(`[^\x00-\x7F]`)
+)
 
 // javaOnly returns the first part of a regular expression that Java and Go both take, each in its own sense; "" if there is none.
 func javaOnly(pattern string) string {
@@ -30,6 +36,8 @@ func javaOnly(pattern string) string {
 			i += end + 1
 		case strings.HasPrefix(rest, `\v`):
 			return `\v`
+		case octal.MatchString(rest):
+			return octal.FindString(rest)
 		case rest[0] == '\\':
 			i++
 		case class && strings.HasPrefix(rest, "&&"):
@@ -43,6 +51,8 @@ func javaOnly(pattern string) string {
 			i += len(classStart.FindString(rest)) - 1
 		case unicodeFlag.MatchString(rest):
 			return unicodeFlag.FindString(rest)
+		case foldFlag.MatchString(rest) && beyondASCII.MatchString(pattern):
+			return foldFlag.FindString(rest) + ") beside " + beyondASCII.FindString(pattern)
 		}
 	}
 	return ""

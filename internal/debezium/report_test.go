@@ -183,3 +183,15 @@ func TestReportOfRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestReportWithoutRouter: a transformation is not said to stand in front of a router that is not there.
+func TestReportWithoutRouter(t *testing.T) {
+	t.Parallel()
+	files := connected(t, `"tasks.max": 1`)
+	files[0].Data = []byte(strings.Replace(string(files[0].Data), "io.debezium.transforms.outbox.EventRouter", "org.apache.kafka.connect.transforms.RegexRouter", 1))
+	for _, o := range debezium.Report(files, environment(), nil, bytea) {
+		if o.Key == "transforms.outbox.type" && (o.Fate != debezium.NoEffect || o.How != "there is no outbox event router, whose messages it could change") || o.Key == "transforms" && o.Fate != debezium.Refused {
+			t.Errorf("%+v", o)
+		}
+	}
+}

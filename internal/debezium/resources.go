@@ -158,7 +158,7 @@ func (c *conversion) unreadPart(l *layer, key string, part *forms.Tree, field, f
 	})
 }
 
-// A wanted is what has to be given beside a file, by the name of its file or of its resource, or else a problem.
+// A wanted is what has to be given beside a file, or else a problem: a file or a resource of that name or, without a name, options of Debezium Server.
 type wanted struct {
 	name string
 	*Problem
@@ -168,6 +168,7 @@ type wanted struct {
 func (c *conversion) ungiven(files []File) {
 	for _, w := range c.wanted {
 		given := slices.Contains(c.resources, w.name) || slices.ContainsFunc(files, func(f File) bool { return filepath.Base(f.Name) == w.name })
+		given = given || w.name == "" && slices.ContainsFunc(c.layers, func(l *layer) bool { return l.name != w.file && serves(l.settings) })
 		if !given && !slices.Contains(c.problems, w.Problem) {
 			w.Reason = strings.ReplaceAll(w.Reason, "NAME", w.name)
 			c.problems = append(c.problems, w.Problem)

@@ -21,6 +21,8 @@ func ignoredOptions() []ignoredOption {
 		{"source.config.providers", "tailbox.yaml has references of its own"}, {"source.config.providers.", "tailbox.yaml has references of its own"},
 		{"source.exactly.once.", connect}, {"source.transaction.boundary", connect}, {"source.transaction.boundary.", connect}, {"source.admin.", connect}, {"source.consumer.", connect},
 		{"source.security.protocol", connect}, {"source.sasl.", connect}, {"source.ssl.", connect},
+		{"source.bootstrap.servers", connect}, {"source.group.id", connect}, {"source.config.storage.", connect}, {"source.status.storage.", connect}, {"source.rest.", connect}, {"source.listeners", connect},
+		{"source.plugin.path", connect}, {"source.plugin.discovery", connect}, {"source.session.timeout.ms", connect}, {"source.rebalance.timeout.ms", connect}, {"source.worker.", connect},
 		{"source.heartbeat.", "an idle log is confirmed without heartbeats, and none are sent"},
 		{"source.topic.heartbeat.prefix", "no heartbeats are sent"},
 		{"source.poll.", "messages are sent when they arrive"},
@@ -81,6 +83,11 @@ func (c *conversion) admin() {
 	if s := c.take(profileKey); s != nil && strings.Contains(s.value, ",") {
 		c.problem(s, "names several profiles, of which tailbox reads one: name one, and give what the others hold in its options")
 	}
+	for _, key := range []string{"quarkus.config.locations", otherPrefix + "smallrye.config.locations", otherPrefix + "smallrye.config.profile"} {
+		if s := c.take(key); s != nil {
+			c.problem(s, "brings options that are not read: write them into a file that you give to the import, and remove this")
+		}
+	}
 	s := c.settings["quarkus.http.port"]
 	if s == nil || s.raw == "" {
 		return // rest lists one that is empty
@@ -129,6 +136,11 @@ func (c *conversion) rest() {
 
 // harmful tells options of the source that would change the messages, or that send further ones.
 func (c *conversion) harmful() {
+	for _, key := range []string{"snapshot.mode", "skipped.operations", "exactly.once.support", "flush.lsn.source", "lsn.flush.mode"} { // some of their values are harmful
+		if s := c.settings["source."+key]; s != nil {
+			c.tell(s)
+		}
+	}
 	for key, harmless := range map[string]string{"source.converters": "",
 		"source.post.processors": "", "source.message.prefix.include.list": "", "source.slot.stream.params": "", "source.cursor.pipeline": "", "source.field.exclude.list": "",
 		"source.field.renames": "", "source.field.blacklist": "", "source.mongodb.authentication.class": "io.debezium.connector.mongodb.connection.DefaultMongoDbAuthProvider"} {
@@ -185,6 +197,9 @@ func (c *conversion) harmful() {
 
 // sendsNothing refuses options with which Debezium sends no message that is inserted from now on.
 func (c *conversion) sendsNothing() {
+	if s := c.settings["source.snapshot.mode"]; s.is("custom") {
+		c.problem(c.take("source.snapshot.mode"), "runs a class of yours, which can have Debezium stop after its snapshot: set it to no_data if messages are to be sent")
+	}
 	if s := c.settings["source.skipped.operations"]; s != nil && containsFold(commas(s.value), "c") {
 		c.problem(c.take("source.skipped.operations"), "has Debezium skip inserts, so that it sends no message of the outbox: take c out of it, or remove it, if messages are to be sent")
 	}
@@ -199,7 +214,7 @@ func (c *conversion) sends(patterns string) (some, all bool) {
 	columns := []string{c.columnOf("table.field.event.id", "id"), c.columnOf("table.field.event.key", "aggregateid"), c.columnOf("table.field.event.payload", "payload"),
 		c.columnOf("route.by.field", "aggregatetype"), c.options["table.field.event.timestamp"], c.options["table.field.event.schema.version"], c.options["tracing.span.context.field"]}
 	columns = append(columns, c.placed()...)
-	re, err := compile("(?i:" + strings.Join(commas(patterns), "|") + ")")
+	re, err := compile("i", strings.Join(commas(patterns), "|"))
 	if err != nil {
 		return true, false
 	}

@@ -91,7 +91,10 @@ func (c *conversion) source() (ok bool) {
 // pipeline is the name of the pipeline: that of the connector.
 func (c *conversion) pipeline() (name string, from *setting) {
 	for _, key := range append([]string{"source.name"}, prefixes()...) {
-		if s := c.take(key); s != nil && s.value != "" && name == "" {
+		if name != "" {
+			break
+		}
+		if s := c.take(key); s != nil && s.value != "" {
 			if strings.Contains(s.value, "${") {
 				c.problem(s, "holds a variable whose value is not known, and the pipeline is named after it: write the value")
 			}
@@ -226,6 +229,10 @@ func (c *conversion) outboxTables() {
 			c.problem(include, "%s is a variable whose value is not known: write the value", pattern)
 			continue
 		}
+		if strings.ContainsAny(pattern, "\"`") {
+			c.problem(include, "%s matches no %s, because Debezium counts its quotes as a part of the name: write %s", pattern, what, strings.NewReplacer(`"`, "", "`", "").Replace(pattern))
+			continue
+		}
 		if !ok {
 			c.problem(include, "%s is a pattern: name each outbox, as in inventory.outbox", pattern)
 			continue
@@ -282,7 +289,7 @@ func (c *conversion) captured(what string) {
 		if fault != "" || len(patterns) == 0 {
 			continue // nothing tells what it names
 		}
-		re, err := compile("(?i:" + strings.Join(patterns, "|") + ")")
+		re, err := compile("i", strings.Join(patterns, "|"))
 		if err != nil {
 			c.problem(c.take("source."+key), "cannot be read: %v: remove it, because %s.include.list names each outbox", err, what)
 			continue

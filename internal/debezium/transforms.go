@@ -44,10 +44,7 @@ func (c *conversion) router() {
 				if c.kind == mongodb {
 					own = "; Debezium's outbox event router is " + routerClasses()[1]
 				}
-				if slices.ContainsFunc(commas(chain.value), func(name string) bool {
-					other := c.settings["transforms."+name+".type"]
-					return other != nil && slices.Contains(routerClasses(), other.value)
-				}) {
+				if c.hasRouter() {
 					own = ""
 				}
 				c.problem(class, "this transformation would change the messages, and is not built into tailbox: do without it, or keep Debezium for this outbox%s", own)
@@ -81,6 +78,14 @@ func (c *conversion) router() {
 		c.problem(chain, "names no transformation of class io.debezium.transforms.outbox.EventRouter: without one there is no outbox to relay")
 	}
 	c.formats()
+}
+
+// hasRouter reports whether an outbox event router is in the list of transformations.
+func (c *conversion) hasRouter() bool {
+	return slices.ContainsFunc(commas(c.settings["transforms"].value), func(name string) bool {
+		class := c.settings["transforms."+name+".type"]
+		return class != nil && slices.Contains(routerClasses(), class.value)
+	})
 }
 
 // ofRefused lists the options of a transformation that is refused, and of its predicate.
@@ -121,6 +126,9 @@ func (c *conversion) passes(name string, class *setting, routed, renamed bool) (
 	}
 	if why == "" {
 		return false, false
+	}
+	if !c.hasRouter() {
+		why = "there is no outbox event router, whose messages it could change"
 	}
 	p, defined := c.predicateOf("transforms." + name + ".")
 	if !defined {
@@ -252,7 +260,7 @@ func (c *conversion) routerOptions(prefix string) map[string]*setting {
 			c.out.ignored(s, "no schema version is sent")
 			continue
 		case canonical == "table.fields.additional.placement":
-			s.value = strings.TrimRight(s.value, ",") // Java's split drops empty parts at the end
+			s.value = colons.ReplaceAllString(strings.TrimRight(s.value, ","), "$1") // Java's split drops empty parts at the end
 		case s.value == "" && name == "route.topic.replacement":
 			c.problem(s, "is empty, and so is every topic: remove the option, if its default is what you want")
 		case !ofColumns.MatchString(name) && containsFold(choices(), s.value):
@@ -287,6 +295,9 @@ func (c *conversion) routerOptions(prefix string) map[string]*setting {
 
 // ofColumns is an option whose value is a text of the user's, such as the name of a column.
 var ofColumns = regexp.MustCompile(`\.event\.|^route\.(by|topic)\.|placement$|^tracing\.(span|operation)\.`)
+
+// colons are those that an entry of a placement ends in.
+var colons = regexp.MustCompile(`:+(,|$)`)
 
 // choices are the values of options that have only some, in whatever case Debezium takes them.
 func choices() []string {
@@ -354,13 +365,19 @@ func (c *conversion) asText(part string, s *setting) {
 func (c *conversion) serverFormat(part string) {
 	key := "format." + part
 	format := c.text(key, "json")
-	schemas := c.take(key + ".schemas.enable")
-	if schemas == nil {
-		schemas = c.take("format.schemas.enable")
+	if class := c.take(key + ".class"); class != nil {
+		if s := c.settings[key]; s != nil {
+			c.out.ignored(s, c.prefixed(key)+".class names the converter")
+		}
+		c.converter(part, key, class)
+		return
+	}
+	if part == "header" && (format.value == "simplestring" || format.value == "binary") {
+		c.out.note(1, c.prefixed(key)+": Debezium 3.6 does not start with this format of headers")
 	}
 	switch format.value {
 	case "json", "jsonbytearray":
-		c.json(part, key, schemas, format)
+		c.json(part, key, c.schemas(key), format)
 	case "simplestring":
 		c.asText(part, c.settings[key])
 		c.out.set(1, key, format.value, "", format)
@@ -383,6 +400,19 @@ func (c *conversion) connectFormat(part string) {
 		c.problems = append(c.problems, &Problem{Key: key, Reason: "is missing, so that the worker's counts: name the worker's file too (its properties, .env or compose file, or KafkaConnect), or add the line to the connector"})
 		return
 	}
+	c.converter(part, key, s)
+}
+
+// schemas takes the option that puts schemas around what a converter of JSON writes.
+func (c *conversion) schemas(key string) *setting {
+	if s := c.take(key + ".schemas.enable"); s != nil || !c.server {
+		return s
+	}
+	return c.take("format.schemas.enable")
+}
+
+// converter writes the format of a converter whose class is given.
+func (c *conversion) converter(part, key string, s *setting) {
 	class, meant := classOf(s.value, "Converter", stringConverter, byteArrayConverter, jsonConverter, binaryDataConverter, byteBufferConverter)
 	if class == "" && meant == "" {
 		class, meant = classOf(s.value, "HeaderConverter", simpleHeaderConverter)
@@ -396,7 +426,7 @@ func (c *conversion) connectFormat(part string) {
 	case binaryDataConverter, byteBufferConverter:
 		c.binary(part, key, s)
 	case jsonConverter:
-		c.json(part, key, c.take(key+".schemas.enable"), s)
+		c.json(part, key, c.schemas(key), s)
 	default:
 		if meant != "" {
 			c.problem(s, otherPackage, meant)
@@ -404,7 +434,7 @@ func (c *conversion) connectFormat(part string) {
 			break
 		}
 		c.problem(s, "this converter is not built into tailbox: use org.apache.kafka.connect.json.JsonConverter with %s.schemas.enable=false, or "+
-			"org.apache.kafka.connect.storage.StringConverter or io.debezium.converters.BinaryDataConverter, which pass on the column's bytes", s.key)
+			"org.apache.kafka.connect.storage.StringConverter or io.debezium.converters.BinaryDataConverter, which pass on the column's bytes", c.prefixed(key))
 		c.ignore("it is of the converter that is refused", c.keys(key+".")...)
 	}
 	c.converterOptions(key)

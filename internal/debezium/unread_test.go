@@ -14,8 +14,17 @@ func TestImportUnreadForms(t *testing.T) {
 	const class, router = "io.debezium.connector.postgresql.PostgresConnector", "io.debezium.transforms.outbox.EventRouter"
 	const variables, lines, answer = "write its variables DEBEZIUM_* into a .env file", "write its options debezium.* into a file application.properties", "give the answer of GET /connectors/NAME/config"
 	const json = `{"name": "c", "config": {"connector.class": "` + class + `", "database.hostname": "$(DB_HOST)"}}`
+	const resource = "apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnector\nspec:\n  config:\n    transforms.outbox.type: " + router + "\n"
 	for name, c := range map[string][2]string{
 		"Makefile":          {"DB_HOST ?= db\nregister:\n\tcurl -d '" + json + "' http://connect:8083/connectors\n", "a Makefile, which tailbox does not read: " + answer},
+		"register.bat":      {"@echo off\r\nset DB_HOST=db\r\ncurl.exe -d \"" + strings.NewReplacer(`"`, `\"`, "$(DB_HOST)", "%DB_HOST%").Replace(json) + "\" http://connect:8083/connectors\r\n", "a batch file of Windows, which tailbox does not read: " + answer},
+		"deploy.sh":         {"kubectl apply -f - <<EOF\napiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: {containers: [{image: debezium/server, env: [\n  {name: DEBEZIUM_SOURCE_CONNECTOR_CLASS, value: " + class + "}]}]}}}\nEOF\n", "a script that writes options in a here-document, which tailbox does not read: " + variables},
+		"register.CMD":      {"curl -d \"" + strings.ReplaceAll(json, `"`, `\"`) + "\" http://connect:8083/connectors\n", "a batch file of Windows"},
+		"Jenkinsfile":       {"pipeline {\n  stages {\n    sh '''\n      oc apply -f - <<'EOF'\n" + resource + "EOF\n'''\n  }\n}\n", "a program, which tailbox does not read: write the KafkaConnector into a file of YAML, and give that"},
+		"strimzi.md":        {"# The outbox\n\n```yaml\n" + resource + "```\n", "Markdown, which tailbox does not read: write the KafkaConnector"},
+		"windows.md":        {"# The outbox\n\n```powershell\n$outbox = @{\n  \"connector.class\" = \"" + class + "\"\n}\nInvoke-RestMethod -Body $outbox\n```\n", "Markdown, which"},
+		"commands.md":       {"# The outbox\n\n```sh\ncurl http://connect:8083/connectors\n```\n", "Markdown, which"},
+		"setup.md":          {"# Setup\n\n```\nkubectl get pods\n```\n", "Markdown, which"},
 		"connect.mk":        {"register: $(DEPS)\n\t@printf '%s' '" + json + "' | curl -d @- http://connect:8083/connectors\n", "a Makefile"},
 		"register":          {".PHONY: register\nregister: up\n\t@curl -d '" + json + "' http://connect:8083/connectors\n", "a Makefile"},
 		"start.sh":          {"cat > conf/application.properties <<EOF\n# the outbox\ndebezium.source.connector.class=" + class + "\ndebezium.source.database.password=$DB_PW\nEOF\nexec ./run.sh\n", "a script that writes options in a here-document, which tailbox does not read: " + lines},

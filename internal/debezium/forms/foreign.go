@@ -20,13 +20,14 @@ type foreignForm struct {
 // Patterns of forms.
 var (
 	makefile      = regexp.MustCompile(`(?ms)(?:\A(?:GNU)?[Mm]akefile\b|\A[^\n]*\.mk\n|^[\w.-]+:[^=\n]*\n\t@?(?:curl|docker)\b).*\$`)
-	hereDocument  = regexp.MustCompile(`(?ims)<<-?[ \t]*[\\"']?\w[^\n]*\n(?:.*\n)?\s*(?:%\w+\.)?debezium[._](?:source|sink)[._][\w.]+\s*=`)
+	hereDocument  = regexp.MustCompile(`(?ims)<<-?[ \t]*[\\"']?\w[^\n]*\n(?:.*\n)?\s*(?:%\w+\.)?debezium[._](?:source|sink)[._][\w.]+\s*=|<<-?[ \t]*[\\"']?\w[^\n]*\n.*\bname:\s*debezium_(?:source|sink)_`)
 	ksql          = regexp.MustCompile(`(?im)^\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:SOURCE|SINK)\s+CONNECTOR\b`)
 	terraform     = regexp.MustCompile(`(?m)^\s*resource\s+"[A-Za-z0-9_-]+"\s+"[^"]+"\s*\{`)
 	powershell    = regexp.MustCompile(`(?mi)^\s*\$\w+\s*=\s*@[{'"]|\bInvoke-(?:RestMethod|WebRequest)\b`)
 	markup        = regexp.MustCompile(`\A[^\n]*\n\s*<`)
 	markdown      = regexp.MustCompile(`\A[^\n]*\.(?:md|mdx|markdown)\n`)
-	program       = regexp.MustCompile(`\A[^\n]*\.(?:java|kt|kts|groovy|scala|ts|tsx|js|mjs|py|go|cs|rb|php)\n`)
+	program       = regexp.MustCompile(`\A[^\n]*(?:\.(?:java|kt|kts|groovy|scala|ts|tsx|js|mjs|py|go|cs|rb|php)|Jenkinsfile)\n`)
+	batch         = regexp.MustCompile(`(?i)\A[^\n]*(?:\.(?:bat|cmd)\n|\n\s*@echo off\b)`)
 	workflow      = regexp.MustCompile(`(?m)^\s*runs-on:`)
 	dockerfile    = regexp.MustCompile(`(?m)^FROM\s+\S+`)
 	systemd       = regexp.MustCompile(`(?m)^\[Service\]`)
@@ -38,12 +39,11 @@ var (
 
 // foreignForms returns all such forms. The first one that matches names a file.
 func foreignForms() []foreignForm {
-	return append(misread(), []foreignForm{
+	return slices.Concat([]foreignForm{{markdown, Markdown, false}}, misread(), []foreignForm{
 		{ksql, "SQL of ksqlDB", true},
 		{terraform, "a resource of Terraform", true},
 		{powershell, "a script of PowerShell", true},
 		{markup, "XML or HTML", true},
-		{markdown, "Markdown", false},
 		{program, "a program", false},
 		{workflow, "a workflow of GitHub Actions", false},
 		{dockerfile, "a Dockerfile", false},
@@ -52,13 +52,16 @@ func foreignForms() []foreignForm {
 		{kustomization, "a Kustomization", false},
 		{jq, "a script with jq", false},
 		{dockerRun, "a script with docker run", false},
-	}...)
+	})
 }
 
-// misread returns forms that look like a script of a shell, and are none: make, and the shell in a here-document, replace variables first. A Makefile without
-// variables is read as a script.
+// Markdown is the form of pages whose blocks of code can hold commands.
+const Markdown = "Markdown"
+
+// misread returns forms that look like a script of a shell, and are none: make, and the shell in a here-document, replace variables first, and Windows has
+// other quotes and variables. A Makefile without variables is read as a script.
 func misread() []foreignForm {
-	return []foreignForm{{makefile, "a Makefile", false}, {hereDocument, "a script that writes options in a here-document", false}}
+	return []foreignForm{{batch, "a batch file of Windows", false}, {makefile, "a Makefile", false}, {hereDocument, "a script that writes options in a here-document", false}}
 }
 
 // formOf returns the first of some forms that a file has; nil if it has none.
@@ -74,10 +77,11 @@ func formOf(forms []foreignForm, name string, text []byte) *foreignForm {
 // Ask is how to give a connector that stands in a form that is not read.
 const Ask = "give the answer of GET /connectors/NAME/config, or write the options alone into a file of JSON or properties"
 
-// serverVariables and serverLines are options of Debezium Server in a text, as variables and as properties.
+// serverVariables and serverLines are options of Debezium Server in a text, as variables and as properties. connectorResource is the resource of Strimzi.
 var (
-	serverVariables = regexp.MustCompile(`(?i)\bDEBEZIUM_SOURCE_CONNECTOR_CLASS\b`)
-	serverLines     = regexp.MustCompile(`debezium\.source\.connector\.class\b`)
+	connectorResource = regexp.MustCompile(`(?m)^\s*kind:\s*["']?KafkaConnector\b`)
+	serverVariables   = regexp.MustCompile(`(?i)\bDEBEZIUM_SOURCE_CONNECTOR_CLASS\b`)
+	serverLines       = regexp.MustCompile(`debezium\.source\.connector\.class\b`)
 )
 
 // instead is what to give in place of a file of another form.
@@ -87,6 +91,8 @@ func instead(text []byte) string {
 		return "write its variables DEBEZIUM_* into a .env file, NAME=value a line, and give that"
 	case serverLines.Match(text):
 		return "write its options debezium.* into a file application.properties, and give that"
+	case connectorResource.Match(text):
+		return "write the KafkaConnector into a file of YAML, and give that"
 	}
 	return Ask
 }
@@ -133,7 +139,9 @@ func commands(text []byte) []byte {
 		if i+1 < len(at) {
 			end = at[i+1][0]
 		}
-		block := text[at[i][1]:end]
+		line := text[at[i][0]:at[i][1]] // in a list, the block is indented as it is
+		indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+		block := bytes.ReplaceAll(bytes.TrimPrefix(text[at[i][1]:end], indent), append([]byte("\n"), indent...), []byte("\n"))
 		if _, err := syntax.NewParser().Parse(bytes.NewReader(block), ""); err == nil {
 			script = append(append(script, block...), '\n')
 		}

@@ -10,7 +10,7 @@ import (
 // TestOption: words without quotes are booleans of YAML 1.1, and texts in quotes.
 func TestOption(t *testing.T) {
 	t.Parallel()
-	documents, err := forms.ReadYAML([]byte("a: no\nb: \"no\"\nc: ON\nd: 'on'\ne: 010\nf: |\n  off\n"))
+	documents, err := forms.ReadYAML([]byte("a: no\nb: \"no\"\nc: ON\nd: 'on'\ne: 010\nf: |\n  off\ng: \"010\"\nh: 1_000\ni: 0x1F\nj: 1e3\nk: 1.10\nl: -5\nm: .inf\nn: 2024-01-02\n"))
 	if err != nil || len(documents) != 1 {
 		t.Fatalf("%d documents: %v", len(documents), err)
 	}
@@ -18,7 +18,7 @@ func TestOption(t *testing.T) {
 	for _, f := range documents[0].Fields {
 		got = append(got, f.Value.Option())
 	}
-	if all := strings.Join(got, ","); all != "false,no,true,on,010,off\n" {
+	if all := strings.Join(got, ","); all != "false,no,true,on,8,off\n,010,1000,31,1000,1.1,-5,.inf,2024-01-02" {
 		t.Errorf("%q", all)
 	}
 }

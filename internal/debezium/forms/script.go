@@ -39,8 +39,8 @@ func Requests(text []byte) (bodies []string) {
 	return bodies
 }
 
-// ScriptConnectors finds the connectors in a script of a shell: each word and here-document that is an object with a connector's class. A variable becomes what
-// the script sets it to, or a reference of shellReference's form.
+// ScriptConnectors finds the connectors in a script of a shell: each word and here-document that is an object with a connector's class, or resources of
+// Kubernetes. A variable becomes what the script sets it to, or a reference of shellReference's form.
 func ScriptConnectors(script []byte) (all []*Tree, err error) {
 	parsed, err := syntax.NewParser().Parse(bytes.NewReader(commands(script)), "")
 	if err != nil {
@@ -65,25 +65,55 @@ func ScriptConnectors(script []byte) (all []*Tree, err error) {
 			} else {
 				s.parts(n.Hdoc.Parts, "\\$`")
 			}
+			if n.Op == syntax.DashHdoc { // the shell takes the tabs away
+				text := tabs.ReplaceAllString(s.String(), "")
+				s.Reset()
+				s.WriteString(text)
+			}
 		default:
 			return true
 		}
-		text := strings.TrimSpace(s.String())
-		if !strings.HasPrefix(text, "{") || !strings.Contains(text, `"connector.class"`) {
-			return true
-		}
-		t, wrong := ReadJSON([]byte(quoteReferences(text)))
+		found, wrong := connectorsIn(s.String())
 		switch {
+		case len(found) > 0 && s.emptied:
+			err = errors.Join(err, errEmptied)
 		case wrong != nil:
 			err = errors.Join(err, wrong)
-		case s.emptied:
-			err = errors.Join(err, errEmptied)
 		default:
-			all = append(all, t)
+			all = append(all, found...)
 		}
 		return true
 	})
 	return all, err
+}
+
+// tabs are those that lines begin with. manifest begins resources of Kubernetes, and resource is the kind of one that says what Debezium does.
+var (
+	tabs     = regexp.MustCompile(`(?m)^\t+`)
+	manifest = regexp.MustCompile(`\A(?:\s|#[^\n]*\n|---[^\n]*\n)*(?:apiVersion|kind):`)
+	resource = regexp.MustCompile(`(?m)^[ \t]*kind:[ \t]*["']?(?:KafkaConnect(?:or)?|Connector|DebeziumServer)\b`)
+)
+
+// HoldsResource reports whether a text holds a resource of Kubernetes that says what Debezium does.
+func HoldsResource(text []byte) bool { return resource.Match(text) }
+
+// connectorsIn reads a text if it is a connector as JSON, or resources of Kubernetes as YAML.
+func connectorsIn(text string) ([]*Tree, error) {
+	if object := strings.TrimSpace(text); strings.HasPrefix(object, "{") && strings.Contains(object, `"connector.class"`) {
+		t, err := ReadJSON([]byte(quoteReferences(object)))
+		if err != nil {
+			return nil, err
+		}
+		return []*Tree{t}, nil
+	}
+	if !manifest.MatchString(text) || !resource.MatchString(text) {
+		return nil, nil
+	}
+	documents, err := ReadYAML([]byte(text))
+	for _, t := range documents {
+		t.Walk(func(t *Tree) { t.Line = 0 }) // it is none of the script's
+	}
+	return documents, err
 }
 
 // beginsWithVariable reports whether a word begins with a variable.

@@ -16,7 +16,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A Tree is a document of JSON or YAML: a text, a list, or fields in their order. Numbers and booleans are texts as they are written.
+// A Tree is a document of JSON or YAML: a text, a list, or fields in their order. Numbers and booleans are texts as they are written, but for numbers
+// of YAML, which are texts as its readers write them: 010 is 8.
 type Tree struct {
 	Kind   Kind
 	Text   string
@@ -225,8 +226,14 @@ func yamlTree(n *yaml.Node, left *int) (*Tree, error) {
 		}
 	case yaml.ScalarNode:
 		t.plain = n.Style == 0
-		if n.Tag == "!!null" {
+		var number any
+		switch {
+		case n.Tag == "!!null":
 			t.Kind = Null
+		case t.plain && (n.Tag == "!!int" || n.Tag == "!!float") && n.Decode(&number) == nil:
+			if text, err := json.Marshal(number); err == nil { // JSON has no infinity
+				t.Text = string(text)
+			}
 		}
 	}
 	return t, nil
