@@ -8,7 +8,7 @@ import (
 // One processor has to do after a while with little load, until the load is high. A load between both changes nothing.
 func TestProcessorsFollowLoad(t *testing.T) {
 	t.Parallel()
-	const low, middle, high = 0.1, 0.5, 0.9
+	const low, middle, high = 0.1, 0.27, 0.9
 	calm := slices.Repeat([]float64{low}, calmLooks)
 	for _, c := range []struct {
 		name  string
