@@ -7,32 +7,19 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/tailbox/tailbox/test/servers"
 )
 
 // pair returns both ends of a connection, of which the first one is quiet.
-func pair(t *testing.T, network, address string) (quiet, other net.Conn) {
+func pair(t *testing.T, network string) (quiet, other net.Conn) {
 	t.Helper()
-	l, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	nc, err := net.Dial(network, l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	quiet = Quiet(nc)
-	t.Cleanup(func() { _ = quiet.Close() })
-	if other, err = l.Accept(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = other.Close() })
-	return quiet, other
+	nc, other := servers.Pair(t, network)
+	return Quiet(nc), other
 }
 
 func each(t *testing.T, run func(t *testing.T, quiet, other net.Conn)) {
@@ -40,11 +27,7 @@ func each(t *testing.T, run func(t *testing.T, quiet, other net.Conn)) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
 			t.Parallel()
-			address := "127.0.0.1:0"
-			if network == "unix" {
-				address = filepath.Join(t.TempDir(), "s")
-			}
-			quiet, other := pair(t, network, address)
+			quiet, other := pair(t, network)
 			if _, is := quiet.(*conn); !is {
 				t.Fatalf("it is a %T", quiet)
 			}
@@ -159,7 +142,7 @@ func TestOthers(t *testing.T) {
 
 // A call allocates nothing.
 func TestAllocations(t *testing.T) {
-	quiet, other := pair(t, "tcp", "127.0.0.1:0")
+	quiet, other := pair(t, "tcp")
 	go func() { _, _ = io.Copy(other, other) }()
 	b := make([]byte, 64)
 	if n := testing.AllocsPerRun(100, func() {

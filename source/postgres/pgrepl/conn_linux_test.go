@@ -7,35 +7,21 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/tailbox/tailbox/test/servers"
 )
 
 // direct returns both ends of a connection, of which the first one is taken over.
 func direct(t *testing.T, network string) (ours *socket, theirs net.Conn) {
 	t.Helper()
-	address := "127.0.0.1:0"
-	if network == "unix" {
-		address = filepath.Join(t.TempDir(), "s")
-	}
-	l, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	nc, err := net.Dial(network, l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if theirs, err = l.Accept(); err != nil {
-		t.Fatal(err)
-	}
+	nc, theirs := servers.Pair(t, network)
 	taken, err := DirectConn(nc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = taken.Close(); _ = theirs.Close() })
+	t.Cleanup(func() { _ = taken.Close() })
 	ours, is := taken.(*socket)
 	if !is {
 		t.Fatalf("it is a %T", taken)
