@@ -2,7 +2,6 @@ package polling
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -118,7 +117,7 @@ func openTable(ctx context.Context, c *server.Config, s *server.Conn) (*Table, e
 		return nil, err
 	}
 	if server.IsOn(values["read_only"]) || server.IsOn(values["super_read_only"]) {
-		return nil, errors.New("the server is read-only: it is a replica, or being switched over: source.url must lead to the primary")
+		return nil, server.ErrReadOnly
 	}
 	info, err := catalog.Describe(ctx, s, &c.Tables[0])
 	if err != nil {

@@ -47,10 +47,14 @@ const (
 	CodeFatalDump      = 1236
 	CodeSlaveSameID    = 4052
 	CodeDuplicateKey   = 1062
+	codeServerOption   = 1290 // an option of the server forbids the statement
 	// CodeCannotConvert is what MySQL answers with while the statement of any transaction on the list has characters of four bytes, or
 	// bytes that are none.
 	CodeCannotConvert = 3854
 )
+
+// ErrReadOnly is the state of a replica, and of a primary while it is being switched over.
+var ErrReadOnly = errors.New("the server is read-only: it is a replica, or being switched over: source.url must lead to the primary")
 
 // Fault says what was done when err came up. Errors that come back however often the session is opened anew match
 // source.ErrStop, and hold the fix; those of the connection are left as they are.
@@ -72,6 +76,8 @@ func Fault(doing string, err error) error {
 		return fmt.Errorf("%w: %s: %w: correct source.tables, or create what is missing", source.ErrNoTable, doing, err)
 	case code == CodeNoSuchColumn, code == CodeNoSuchDatabase:
 		return stop("correct source.tables, or create what is missing")
+	case code == codeServerOption && strings.Contains(answer.Message, "read-only"):
+		return fmt.Errorf("%s: %w: %w", doing, ErrReadOnly, err)
 	case code == codeSignal:
 		return stop("a trigger refuses what on_delivered does")
 	case code == codeRowReferenced || code == codeRowReferenced2:

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -120,7 +119,7 @@ func Inspect(ctx context.Context, s *Conn) (*Info, error) {
 	}
 	for _, v := range []string{values["read_only"], values["super_read_only"]} {
 		if v != "" && v != "OFF" && v != "0" {
-			return nil, errors.New("the server is read-only: it is a replica, or being switched over: source.url must lead to the primary")
+			return nil, ErrReadOnly
 		}
 	}
 	for _, r := range need {
