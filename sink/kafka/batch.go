@@ -24,8 +24,8 @@ type produce struct {
 
 	// request is the whole request, from its length on. records are those that are to be compressed.
 	request, records []byte
-	// size is how large the record batch is, uncompressed.
-	size int
+	// size is how large the record batch is, uncompressed; sent is what the broker gets of it, and compares with its limit.
+	size, sent int
 }
 
 // Offsets in a request, and in the record batch that ends it.
@@ -60,6 +60,7 @@ func (p *produce) encode(d sink.Destination, ds []*sink.Delivery, limit int, now
 		p.size = batchHeaderSize + len(p.records)
 	}
 	batch := b[start:]
+	p.sent = len(batch)
 	binary.BigEndian.PutUint32(b[start-4:], uint32(len(batch)))
 	binary.BigEndian.PutUint32(batch[batchLengthAt:], uint32(len(batch)-batchLengthAt-4))
 	binary.BigEndian.PutUint32(batch[lastDeltaAt:], uint32(count-1))

@@ -205,7 +205,7 @@ func blamed(answer *appended, count int, err error) map[int]error {
 // batches will do, at no cost for the messages.
 func (s *Sink) tooLarge(ctx context.Context, t *topic, p *produce, count int, err error) error {
 	if count == 1 {
-		return sink.Permanent(fmt.Errorf("%w: the message makes a batch of %d bytes: raise max.message.bytes of the topic", err, p.size))
+		return sink.Permanent(fmt.Errorf("%w: the message makes a batch of %d bytes: raise max.message.bytes of the topic", err, p.sent))
 	}
 	if limit, ok := s.messageLimit(ctx, t.name); ok && limit < int64(p.size) {
 		t.limit.Store(limit)
