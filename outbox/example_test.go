@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 
-// newInsert is called once. The query is the table's description; its rows are of texts.
+// newInsert is called once. The query reads the table's description. All its columns are text.
 func newInsert(ctx context.Context, conn *pgx.Conn, table outbox.Table) (*outbox.Insert, error) {
 	query, args := outbox.Postgres.Catalog(&table)
 	rows, err := conn.Query(ctx, query, args...)

@@ -20,7 +20,7 @@ type (
 	OrderShipped struct{ Order, Address string }
 )
 
-// newShipOrder makes the handler of a command. Conflicts with other transactions are tried up to 5 times.
+// newShipOrder makes the handler of a command. If a transaction conflicts with another one, the handler tries it up to 5 times.
 func newShipOrder(pool *pgxpool.Pool, w *outboxpgx.Writer) outboxcqrs.Handler[ShipOrder] {
 	transactions := w.Transactor(pool, pgx.TxOptions{IsoLevel: pgx.Serializable})
 	messages := outboxcqrs.JSON(func(e OrderShipped, d *outbox.Draft) { d.Topic, d.Key = "order", e.Order })

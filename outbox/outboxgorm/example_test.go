@@ -12,7 +12,7 @@ import (
 	"github.com/tailbox/tailbox/outbox/outboxgorm"
 )
 
-// payOrder marks an order as paid and says so, or does neither.
+// payOrder marks an order as paid and writes the message OrderPaid, or does neither.
 func payOrder(db *gorm.DB, w *outboxgorm.Writer, order int) error {
 	return db.Transaction(func(tx *gorm.DB) error {
 		if err := tx.Model(&Order{ID: order}).Update("state", "paid").Error; err != nil {

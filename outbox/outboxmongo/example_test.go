@@ -13,7 +13,7 @@ import (
 	"github.com/tailbox/tailbox/outbox/outboxmongo"
 )
 
-// payOrder marks an order as paid and says so, or does neither.
+// payOrder marks an order as paid and writes the message OrderPaid, or does neither.
 func payOrder(ctx context.Context, client *mongo.Client, w *outboxmongo.Writer, order string) error {
 	session, err := client.StartSession()
 	if err != nil {

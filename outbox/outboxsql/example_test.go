@@ -24,7 +24,7 @@ func newWriter(ctx context.Context, db *sql.DB) (*outboxsql.Writer, error) {
 	return outboxsql.New(ctx, db, outbox.Postgres, table, outbox.Options{})
 }
 
-// payOrder marks an order as paid and says so, or does neither.
+// payOrder marks an order as paid and writes the message OrderPaid, or does neither.
 func payOrder(ctx context.Context, db *sql.DB, w *outboxsql.Writer, order int) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
