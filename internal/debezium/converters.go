@@ -97,23 +97,45 @@ func (c *conversion) modes() {
 			continue
 		}
 		c.take(mode.key)
-		err := c.describeTables()
-		if c.columns.untoldAgain(err) || err == nil && c.columns.blind { // only a report shows it: something else is refused, or the database is asked next
-			c.out.ignored(s, "unless a column that is sent is of such a type: the database has not been asked yet")
-			continue
-		}
-		if err != nil {
-			c.problem(s, "changes how columns %s are sent if they are of such a type, but %v: let the import reach the database, or set it to %s", strings.Join(mode.columns, ", "), err, mode.want)
-			continue
-		}
-		others := slices.DeleteFunc(slices.Clone(mode.columns), func(column string) bool { return mode.fixed(column, s.value) })
-		if len(others) > 0 {
-			c.problem(s, "may change how column %s is sent, and is not built into tailbox: set it to %s once what reads the messages takes it so, or remove the option if that is of no such type",
-				strings.Join(others, ", "), mode.want)
-			continue
-		}
-		c.out.ignored(s, "it changes no column that is sent")
+		c.mode(s, mode.want, mode.columns, mode.fixed)
 	}
+}
+
+// mode refuses a mode if it may change one of the columns that it is about. fixed reports whether it does not.
+func (c *conversion) mode(s *setting, want string, columns []string, fixed func(column, mode string) bool) {
+	if len(columns) == 0 {
+		c.out.ignored(s, "it changes no column that is sent")
+		return
+	}
+	err := c.describeTables()
+	if c.columns.untoldAgain(err) || err == nil && c.columns.blind { // only a report shows it: something else is refused, or the database is asked next
+		c.out.ignored(s, "unless a column that is sent is of such a type: the database has not been asked yet")
+		return
+	}
+	if err != nil {
+		c.problem(s, "changes how columns %s are sent if they are of such a type, but %v: let the import reach the database, or set it to %s", strings.Join(columns, ", "), err, want)
+		return
+	}
+	others := slices.DeleteFunc(slices.Clone(columns), func(column string) bool { return fixed(column, s.value) })
+	if len(others) > 0 {
+		c.problem(s, "may change how column %s is sent, and is not built into tailbox: set it to %s once what reads the messages takes it so, or remove the option if that is of no such type",
+			strings.Join(others, ", "), want)
+		return
+	}
+	c.out.ignored(s, "it changes no column that is sent")
+}
+
+// written are the columns whose types decide what a converter of JSON writes. A payload is none of them: the router sends the text that it is, or its fields.
+func (c *conversion) written(converter string) []string {
+	switch {
+	case strings.Contains(converter, "key"):
+		return []string{c.columnOf("table.field.event.key", "aggregateid")}
+	case strings.Contains(converter, "header"):
+		return append(c.placed(), c.columnOf("table.field.event.id", c.idByDefault()))
+	case strings.Contains(c.options["table.fields.additional.placement"], ":envelope"):
+		return c.placed()
+	}
+	return nil
 }
 
 // converterOptions goes through what is left of a converter's options.
@@ -137,7 +159,8 @@ func (c *conversion) converterOptions(key string) {
 				why = "it is at its default"
 				break
 			}
-			c.problem(s, "would change how decimals are written, and is not built into tailbox, which writes them as text: remove it, if no column of a decimal type is sent")
+			c.mode(s, "BASE64", c.written(key), c.columns.fixed)
+			continue
 		case "replace.null.with.default":
 			if strings.EqualFold(s.value, "false") {
 				why = "NULL is sent as null"

@@ -24,7 +24,10 @@ var (
 	yamlKey     = regexp.MustCompile(`(?m)^(?:apiVersion|kind|services|spec|config|items|connector\.class|name):(?:\s|$)|^---(?:\s|$)`)
 	variable    = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 	anyVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	scriptName  = regexp.MustCompile(`(?i)\.(?:sh|bash)$`)
 	sent        = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[\s=]*["']?@["']?([^\s"'()-][^\s"'()]+)`)
+	fed         = regexp.MustCompile(`(?:<|\bcat\s|\bjq\s(?:[^|\n]*\s)?|\s-T|--upload-file|--post-file|\b(?:kubectl|oc)\s[^|\n]*\s(?:-f|--filename))[\s=]*["']?([\w./${}-]+\.(?:json|ya?ml)(?:\.\w+)*)`)
+	printed     = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[\s=]*["']?(?:@-|\$)`)
 	interpolate = regexp.MustCompile(`\$\$|\$([A-Za-z_][A-Za-z0-9_]*)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])([^}]*))?\}`)
 	dependent   = regexp.MustCompile(`\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)`)
 )
@@ -89,21 +92,44 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 			return nil
 		}
 	}
-	at, end, file := body.FindIndex(text), bytes.LastIndexByte(text, '}'), sent.FindSubmatch(text)
+	at, end, file := body.FindIndex(text), bytes.LastIndexByte(text, '}'), sentFile(text)
 	form, alone := forms.Foreign(l.name, text)
 	switch {
-	case alone, form == forms.Markdown && (!sends || at == nil && file == nil):
+	case alone, form == forms.Markdown && (!sends || at == nil && file == ""):
 		c.unread = append(c.unread, unread{l.name, forms.WhyUnread(l.name, text)})
-	case !sends:
+	case !sends && (!scriptName.MatchString(l.name) || forms.Declares(text) || readVariables(l.name, text) != nil):
 		return text
+	case !sends:
+		why := notSent
+		if file != "" {
+			why = "it sends " + file + ": give that file"
+		} else if form != "" {
+			why = forms.WhyUnread(l.name, text)
+		}
+		c.unread = append(c.unread, unread{l.name, why})
 	case at != nil && end > at[0]:
 		return text[at[0] : end+1]
-	case file != nil:
-		c.form(l, "it sends "+string(file[1])+": give that file")
+	case file != "":
+		c.form(l, "it sends "+file+": give that file")
+	case printed.Match(text):
+		c.form(l, "it sends what another command prints: write that into a file, and give the file")
 	default:
-		c.form(l, "it is a script that sends no connector: "+formsRead)
+		c.form(l, notSent)
 	}
 	return nil
+}
+
+// notSent is why a script is refused whose commands name no connector and no file with one.
+const notSent = "it is a script that sends no connector: " + formsRead
+
+// sentFile is the file that a script sends, as it is named there; "" if none is.
+func sentFile(text []byte) string {
+	for _, names := range []*regexp.Regexp{sent, fed} {
+		if found := names.FindSubmatch(text); found != nil {
+			return string(found[1])
+		}
+	}
+	return ""
 }
 
 // form notes that a file is of a form that cannot be read.
@@ -210,6 +236,9 @@ func (c *conversion) document(l *layer, t *forms.Tree) {
 			return
 		}
 		c.fields(l, "", t.Get("config"))
+		if t.Get("initial_state") != nil {
+			c.out.ignored(&setting{key: "initial_state"}, notAskedState)
+		}
 		if got := (&layer{settings: l.settings[from:]}); got.has("connector.class") || !got.has(serverPrefix+"source.connector.class") {
 			c.setApart(l, from)
 		}
@@ -224,7 +253,7 @@ func (c *conversion) document(l *layer, t *forms.Tree) {
 		}
 		c.several(l, all)
 	case t.Get("connector.class") == nil && t.Has("connector.class"):
-		c.form(l, "it holds a connector deeper inside, as values of a Helm chart do: give what helm template prints, or "+forms.Ask)
+		c.form(l, "it holds a connector deeper inside: if these are the values of a Helm chart, give what helm template prints; else "+forms.Ask)
 	default:
 		c.fields(l, "", t)
 		if bareConnector(l.settings[from:]) {

@@ -247,7 +247,7 @@ func TestImportStrangeForms(t *testing.T) {
 		"a Template":              {"apiVersion: v1\nkind: Template\nobjects:\n- apiVersion: kafka.strimzi.io/v1beta2\n  kind: KafkaConnector\n  spec: {class: x, tasksMax: '${{MAX}}', config: {a: '${A}'}}\n", "give what `oc process -f file --local -o yaml` prints"},
 		"a line behind comments":  {"// the outbox\n\n/* of\norders */ " + strings.Replace(connector, ",", "", 1), "line 6, column"},
 		"a line of YAML":          {"\n\n---\nconfig:\n  a: {b: c}\n", "file:5: a: must be a text"},
-		"values of Helm":          {"---\ncdc:\n  connectors:\n    - name: outbox\n      config:\n        " + class(":") + "\n", "as values of a Helm chart do"},
+		"values of Helm":          {"---\ncdc:\n  connectors:\n    - name: outbox\n      config:\n        " + class(":") + "\n", "if these are the values of a Helm chart, give what helm template prints"},
 		"a Job":                   {"apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:\n      containers:\n        - command: [sh, -c, 'post {" + class(":") + "}']\n", "a form that tailbox does not read"},
 		"two requests":            {"POST /connectors\n\n" + connector + "\n###\nPOST /connectors\n\n" + connector, "it holds 2 connectors"},
 		"a request of a file":     {"POST /connectors\n\n< ./outbox.json\n", "no request in it sends a connector"},

@@ -2,6 +2,7 @@ package debezium
 
 import (
 	_ "embed"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -24,6 +25,33 @@ func heard(option string) bool {
 		}
 	}
 	return listed(option)
+}
+
+// Options that only Debezium's connectors for some kinds of database know. Its drivers ignore noneKnows, which are SQL Server's and Oracle's.
+var (
+	postgresKnows   = regexp.MustCompile(`^(?:plugin\.name$|slot\.|publication\.|message\.prefix\.)`)
+	binlogKnows     = regexp.MustCompile(`^(?:gtid|database\.ssl)\.`)
+	mongoKnows      = regexp.MustCompile(`^(?:collection\.|cursor\.|mongodb\.|field\.(?:exclude\.list|blacklist|renames)$)`)
+	relationalKnows = regexp.MustCompile(`^(?:column\.|database\.|driver\.|table\.(?:(?:in|ex)clude\.list|(?:white|black)list)$)`)
+	allKnow         = regexp.MustCompile(`^database\.(?:(?:in|ex)clude\.list|(?:white|black)list)$`)
+	noneKnows       = regexp.MustCompile(`^database\.(?:names|instance|pdb\.name|applicationIntent|encrypt)$`)
+)
+
+// knows reports whether Debezium's connector for a kind of database knows an option. Other connectors may.
+func knows(kind, option string) bool {
+	switch {
+	case noneKnows.MatchString(option):
+		return false
+	case postgresKnows.MatchString(option):
+		return kind == "postgres"
+	case binlogKnows.MatchString(option):
+		return kind == "mysql" || kind == "mariadb"
+	case mongoKnows.MatchString(option):
+		return kind == mongodb
+	case relationalKnows.MatchString(option):
+		return kind != mongodb || allKnow.MatchString(option)
+	}
+	return true
 }
 
 // listed reports whether an option is in the list.

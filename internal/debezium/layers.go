@@ -202,7 +202,7 @@ func (c *conversion) mergeConnect() {
 
 // ofWorker reports whether Kafka Connect takes an option from its worker, and ignores it in a connector.
 func ofWorker(key string) bool {
-	return key == "bootstrap.servers" || key == "topic.creation.enable" || strings.HasPrefix(key, "config.providers") ||
+	return key == "bootstrap.servers" || key == "topic.creation.enable" || key == "exactly.once.source.support" || strings.HasPrefix(key, "config.providers") ||
 		strings.HasPrefix(key, "producer.") && !strings.HasPrefix(key, "producer.override.")
 }
 

@@ -84,6 +84,10 @@ func (c *conversion) keyStores(prefix, parameters string) {
 	for _, store := range []string{"keystore", "truststore"} {
 		key := "source." + prefix + ".ssl." + store
 		if s := c.settings[key]; s != nil && !s.used {
+			if prefix == "database" && s.raw == "" {
+				c.ignore("it names no key store", key)
+				continue
+			}
 			c.take(key)
 			c.problem(s, "is a key store of Java, which tailbox does not read: remove the options %s.ssl.keystore* and truststore*, and add the certificates in PEM "+
 				"to source.url by hand: %s", prefix, parameters)

@@ -10,13 +10,16 @@ import (
 	"github.com/tailbox/tailbox/router"
 )
 
+// notAskedState is why the state of a connector has no effect.
+const notAskedState = "it says whether Debezium runs, which tailbox does not ask"
+
 // strimzi reads a KafkaConnector.
 func (c *conversion) strimzi(l *layer, t *forms.Tree) {
 	c.parts(l, t, [][]string{{"name", "metadata", "name"}, {"connector.class", "spec", "class"}, {"tasks.max", "spec", "tasksMax"}})
 	c.fields(l, "", t.Get("spec", "config"))
 	for _, key := range []string{"pause", "state"} {
 		if t.Is("spec", key) != "" {
-			c.out.ignored(&setting{key: "spec." + key}, "it says whether Debezium runs, which tailbox does not ask")
+			c.out.ignored(&setting{key: "spec." + key}, notAskedState)
 		}
 	}
 }

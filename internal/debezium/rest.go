@@ -13,13 +13,14 @@ type ignoredOption struct {
 }
 
 func ignoredOptions() []ignoredOption {
-	const own, connect = "tailbox has its own way", "it is about Kafka Connect itself"
+	const own, connect, named = "tailbox has its own way", "it is about Kafka Connect itself", "tailbox reads only what table.include.list or collection.include.list names"
 	return []ignoredOption{
 		{"source.offset.", "the position is kept in the database, in tailbox_checkpoint"},
 		{"source.snapshot.", "nothing is read but the log"},
 		{"source.incremental.snapshot.", "nothing is read but the log"},
 		{"source.config.providers", "tailbox.yaml has references of its own"}, {"source.config.providers.", "tailbox.yaml has references of its own"},
-		{"source.exactly.once.", connect}, {"source.transaction.boundary", connect}, {"source.transaction.boundary.", connect}, {"source.admin.", connect}, {"source.consumer.", connect},
+		{"source.exactly.once.support", "exactly.once.source.support of the worker decides whether Kafka Connect sends in transactions"},
+		{"source.exactly.once.source.support", "enabled alone has Kafka Connect send in transactions"}, {"source.transaction.boundary", connect}, {"source.transaction.boundary.", connect}, {"source.admin.", connect}, {"source.consumer.", connect},
 		{"source.security.protocol", connect}, {"source.sasl.", connect}, {"source.ssl.", connect},
 		{"source.bootstrap.servers", connect}, {"source.group.id", connect}, {"source.config.storage.", connect}, {"source.status.storage.", connect}, {"source.rest.", connect}, {"source.listeners", connect},
 		{"source.plugin.path", connect}, {"source.plugin.discovery", connect}, {"source.session.timeout.ms", connect}, {"source.rebalance.timeout.ms", connect}, {"source.worker.", connect},
@@ -32,21 +33,21 @@ func ignoredOptions() []ignoredOption {
 		{"source.event.processing.failure.handling.mode", "a row that cannot be read is a dead letter"},
 		{"source.publication.", "tailbox init makes the publication where it is missing, for the outbox tables alone"},
 		{"source.slot.", own}, {"source.lsn.flush.", own}, {"source.flush.lsn.source", own}, {"source.status.update.interval.ms", own},
-		{"source.xmin.fetch.interval.ms", own}, {"source.publish.via.partition.root", "it is in the publication, which stays"}, {"source.table.ignore.builtin", "the tables are named"}, {"source.offsets.storage.topic", "the position is kept in the database, in tailbox_checkpoint"}, {"source.replica.identity.autoset.values", "inserts do not need it"},
+		{"source.xmin.fetch.interval.ms", own}, {"source.publish.via.partition.root", "it is in the publication, which stays"}, {"source.table.ignore.builtin", named}, {"source.offsets.storage.topic", "the position is kept in the database, in tailbox_checkpoint"}, {"source.replica.identity.autoset.values", "inserts do not need it"},
 		{"source.tombstones.on.delete", "deletes of outbox rows send nothing"}, {"source.skipped.operations", "inserts alone are sent"},
 		{"source.unavailable.value.placeholder", "an insert holds all its values"}, {"source.toasted.value.placeholder", "an insert holds all its values"},
 		{"source.decimal.handling.mode", "decimals are sent as text"}, {"source.time.precision.mode", "it is at its default"}, {"source.binary.handling.mode", "it is at its default"},
 		{"source.interval.handling.mode", "intervals are placed as text"}, {"source.hstore.handling.mode", "hstore is placed as text"},
 		{"source.money.fraction.digits", "money is placed as text"}, {"source.include.unknown.datatypes", "every type is placed as text"},
 		{"source.schema.name.adjustment.mode", "no schema is sent"}, {"source.field.name.adjustment.mode", "no schema is sent"},
-		{"source.include.schema.changes", "changes of the schema are no messages of the outbox, and are not sent"}, {"source.schema.refresh.mode", "no schema is sent"}, {"source.schema.include.list", "the tables are named"},
-		{"source.schema.exclude.list", "the tables are named"}, {"source.table.exclude.list", "the tables are named"}, {"source.table.blacklist", "the tables are named"},
-		{"source.schema.whitelist", "the tables are named"}, {"source.schema.blacklist", "the tables are named"}, {"source.database.whitelist", "the tables are named"}, {"source.database.include.list", "the tables are named"},
+		{"source.include.schema.changes", "changes of the schema are no messages of the outbox, and are not sent"}, {"source.schema.refresh.mode", "no schema is sent"}, {"source.schema.include.list", named},
+		{"source.schema.exclude.list", named}, {"source.table.exclude.list", named}, {"source.table.blacklist", named},
+		{"source.schema.whitelist", named}, {"source.schema.blacklist", named}, {"source.database.whitelist", named}, {"source.database.include.list", named},
 		{"source.schema.history.", "there is no schema history"}, {"source.database.history.", "there is no schema history"}, {"source.database.history", "there is no schema history"},
 		{"source.signal.", "tailbox has commands for that"}, {"source.notification.", "see docs/metrics.md"}, {"source.custom.metric.tags", "see docs/metrics.md"},
 		{"source.extended.headers.enabled", "headers about Debezium itself are not sent"}, {"source.sourceinfo.struct.maker", "the event's source is not sent"},
-		{"source.source.struct.version", "the event's source is not sent"}, {"source.topic.", "the router names the topics"}, {"source.message.key.columns", "the router makes the key"},
-		{"source.tasks.max", "there is one"}, {"source.config.action.reload", "secrets are read when tailbox starts"}, {"source.name", own}, {"source.database.server.name", own}, {"source.database.tcpKeepAlive", own}, {"source.tcp.keep.alive", own},
+		{"source.source.struct.version", "the event's source is not sent"}, {"source.topic.", "an outbox event router names the topics itself"}, {"source.message.key.columns", "an outbox event router makes the key itself"},
+		{"source.tasks.max", "there is one"}, {"source.tasks.max.enforce", "there is one"}, {"source.config.action.reload", "secrets are read when tailbox starts"}, {"source.name", own}, {"source.database.server.name", own}, {"source.database.tcpKeepAlive", own}, {"source.tcp.keep.alive", own},
 		{"source.database.query.timeout.ms", own}, {"source.database.sslfactory", own},
 		{"source.executor.", own}, {"source.record.processing.", own}, {"source.task.management.timeout.ms", own}, {"source.provide.transaction.metadata", "no message of the outbox has it, and nobody writes the topic of transactions any more"},
 		{"source.guardrail.", own}, {"source.connection.validation.timeout.ms", own}, {"source.internal.", own}, {"source.openlineage.", own},
@@ -62,11 +63,11 @@ func ignoredOptions() []ignoredOption {
 		{"source.mongodb.poll.interval.ms", own}, {"source.mongodb.connect.timeout.ms", own}, {"source.mongodb.server.selection.timeout.ms", own}, {"source.mongodb.socket.timeout.ms", own},
 		{"source.mongodb.heartbeat.frequency.ms", own}, {"source.mongodb.task.id", own}, {"source.mongodb.members.auto.discover", own}, {"source.mongodb.name", own},
 		{"source.mongodb.ssl.keystore.", "it is of a key store"}, {"source.mongodb.ssl.truststore.", "it is of a key store"}, {"source.capture.", "the inserts of the outbox are read"}, {"source.cursor.max.await.time.ms", own}, {"source.cursor.oversize.", "a large document is a dead letter"},
-		{"source.json.serialization.mode", "the router sends values as before"}, {"source.filters.match.mode", "the collections are named"}, {"source.collection.exclude.list", "the collections are named"},
-		{"source.collection.blacklist", "the collections are named"}, {"source.database.exclude.list", "the tables are named"}, {"source.database.blacklist", "the tables are named"},
+		{"source.json.serialization.mode", "the router sends values as before"}, {"source.filters.match.mode", named}, {"source.collection.exclude.list", named},
+		{"source.collection.blacklist", named}, {"source.database.exclude.list", named}, {"source.database.blacklist", named},
 		{"quarkus.", "it is the Java server's"}, {profilePrefix, "it is of another profile"}, {otherPrefix, "it is not Debezium's"},
 		{"api.", own},
-		{"transforms.", "the transformation is not in the list of transforms"}, {"predicates", "no transformation uses it"}, {"predicates.", "no transformation uses it"}, {"sink.", "it is of another sink"}, {"format.", "it is of another format"},
+		{"transforms.", "the transformation is not in the list of transforms"}, {"predicates", "no transformation uses it"}, {"predicates.", "no transformation uses it"}, {"sink.", "it is of another sink"}, {"format.schemas.enable", "key, value and header have this option of their own, or need none"}, {"format.", "it is of another format"},
 		{"key.converter.", "it is of another converter"}, {"value.converter.", "it is of another converter"}, {"header.converter.", "it is of another converter"},
 	}
 }
@@ -74,7 +75,7 @@ func ignoredOptions() []ignoredOption {
 // driverOptions are options of the drivers of Postgres, MySQL and MariaDB that change nothing that the log holds. Debezium passes all options database. and driver. on to them.
 func driverOptions() []string {
 	return []string{"ApplicationName", "allowPublicKeyRetrieval", "autoReconnect", "characterEncoding", "connectTimeout", "connectionTimeZone", "loginTimeout", "requireSSL", "serverTimezone",
-		"socketTimeout", "tcpKeepAlive", "useSSL", "useUnicode"}
+		"socketTimeout", "tcpKeepAlive", "trustServerCertificate", "useSSL", "useUnicode"}
 }
 
 // admin has metrics and health served at the port where Debezium Server would, but to this machine alone: others have to name a token,
@@ -103,6 +104,11 @@ func (c *conversion) admin() {
 
 // rest lists what is ignored, and tells what is not known.
 func (c *conversion) rest() {
+	for _, key := range c.keys("source.") {
+		if !knows(c.kind, strings.TrimPrefix(key, "source.")) {
+			c.ignore("Debezium's connector for this kind of database does not know it", key)
+		}
+	}
 	c.harmful()
 	for _, key := range c.keys("") {
 		s, why := c.settings[key], ""
@@ -136,7 +142,7 @@ func (c *conversion) rest() {
 
 // harmful tells options of the source that would change the messages, or that send further ones.
 func (c *conversion) harmful() {
-	for _, key := range []string{"snapshot.mode", "skipped.operations", "exactly.once.support", "flush.lsn.source", "lsn.flush.mode"} { // some of their values are harmful
+	for _, key := range []string{"snapshot.mode", "skipped.operations", "exactly.once.support", "exactly.once.source.support", "flush.lsn.source", "lsn.flush.mode"} { // some of their values are harmful
 		if s := c.settings["source."+key]; s != nil {
 			c.tell(s)
 		}
@@ -155,15 +161,23 @@ func (c *conversion) harmful() {
 		c.out.ignored(s, "it is at its default")
 	}
 	c.sendsNothing()
-	for _, key := range []string{"source.gtid.source.includes", "source.gtid.source.excludes"} {
-		if s := c.settings[key]; s != nil && c.settings["source.gtid.source.filter.dml.events"].is("false") {
+	for key, all := range map[string]string{"source.gtid.source.includes": ".*", "source.gtid.source.excludes": ""} {
+		switch s := c.settings[key]; {
+		case s == nil || s.used:
+		case c.settings["source.gtid.source.filter.dml.events"].is("false"):
 			c.ignore("it chooses a position, and no rows", key)
-		} else if s != nil {
+		case s.fault == "" && s.value == all:
+			c.ignore("it lets the transactions of all servers through", key)
+		default:
 			c.problem(c.take(key), "has Debezium leave out rows of transactions that other servers began, and is not built into tailbox: remove it if messages of all servers are to be sent")
 		}
 	}
-	if s := c.settings["source.exactly.once.support"]; s.is("required") {
-		c.problem(c.take("source.exactly.once.support"), "has Kafka Connect send in transactions, and tailbox can send a message twice: let what reads the messages drop those whose header id it has seen, then remove this option")
+	// Kafka Connect starts a connector with required only on a worker with enabled.
+	for key, transactions := range map[string]string{"source.exactly.once.support": "required", "source.exactly.once.source.support": "enabled"} {
+		if s := c.settings[key]; s.is(transactions) {
+			c.problem(c.take(key), "has Kafka Connect send in transactions, and tailbox can send a message twice: let what reads the messages drop those whose header id it has seen, "+
+				"then remove this option from the file that is imported")
+		}
 	}
 	for _, key := range append(c.keys("source.column."), c.keys("source.datatype.propagate.source.type")...) {
 		some, all := c.sends(c.settings[key].value)

@@ -91,6 +91,7 @@ func (c *conversion) http() {
 	}
 	if s := c.take("sink.http.authentication.type"); s != nil && s.value != "" {
 		c.problem(s, "is not built into tailbox: use a token (sinks.http.bearer) or sinks.http.headers, by hand")
+		c.ignore("it is of the authentication that is refused", c.keys("sink.http.authentication.")...)
 	}
 	c.ignore("no authentication.type asks for it", c.keys("sink.http.authentication.")...)
 	c.out.set(2, "metadata_headers", "false", "no tailbox-* headers")

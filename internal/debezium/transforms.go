@@ -21,9 +21,11 @@ func (c *conversion) router() {
 	chain := c.take("transforms")
 	c.aliases()
 	if chain == nil {
-		c.problems = append(c.problems, &Problem{Key: c.prefixed("transforms"), Reason: "is missing: without io.debezium.transforms.outbox.EventRouter there is no outbox to relay"})
+		c.missing("transforms", "is missing: without io.debezium.transforms.outbox.EventRouter there is no outbox to relay")
+		c.formats()
 		return
 	}
+	before := len(c.problems)
 	var found string
 	var renamed bool // in front of the router
 	c.then = map[string]*setting{}
@@ -74,7 +76,7 @@ func (c *conversion) router() {
 		}
 		c.rules("route.topic.", "transforms."+found+".route.topic.", given)
 		c.predicate("transforms."+found+".", renamed)
-	} else if len(c.problems) == 0 {
+	} else if len(c.problems) == before && chain.fault == "" {
 		c.problem(chain, "names no transformation of class io.debezium.transforms.outbox.EventRouter: without one there is no outbox to relay")
 	}
 	c.formats()

@@ -13,38 +13,43 @@ func TestImportUnreadForms(t *testing.T) {
 	t.Parallel()
 	const class, router = "io.debezium.connector.postgresql.PostgresConnector", "io.debezium.transforms.outbox.EventRouter"
 	const variables, lines, answer = "write its variables DEBEZIUM_* into a .env file", "write its options debezium.* into a file application.properties", "give the answer of GET /connectors/NAME/config"
+	const command = "YAML with a shell command, which tailbox does not read: write the command into a file .sh, with one $ for each $$ of a compose file, and give that"
 	const json = `{"name": "c", "config": {"connector.class": "` + class + `", "database.hostname": "$(DB_HOST)"}}`
 	const resource = "apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnector\nspec:\n  config:\n    transforms.outbox.type: " + router + "\n"
 	for name, c := range map[string][2]string{
-		"Makefile":          {"DB_HOST ?= db\nregister:\n\tcurl -d '" + json + "' http://connect:8083/connectors\n", "a Makefile, which tailbox does not read: " + answer},
-		"register.bat":      {"@echo off\r\nset DB_HOST=db\r\ncurl.exe -d \"" + strings.NewReplacer(`"`, `\"`, "$(DB_HOST)", "%DB_HOST%").Replace(json) + "\" http://connect:8083/connectors\r\n", "a batch file of Windows, which tailbox does not read: " + answer},
-		"deploy.sh":         {"kubectl apply -f - <<EOF\napiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: {containers: [{image: debezium/server, env: [\n  {name: DEBEZIUM_SOURCE_CONNECTOR_CLASS, value: " + class + "}]}]}}}\nEOF\n", "a script that writes options in a here-document, which tailbox does not read: " + variables},
-		"register.CMD":      {"curl -d \"" + strings.ReplaceAll(json, `"`, `\"`) + "\" http://connect:8083/connectors\n", "a batch file of Windows"},
-		"Jenkinsfile":       {"pipeline {\n  stages {\n    sh '''\n      oc apply -f - <<'EOF'\n" + resource + "EOF\n'''\n  }\n}\n", "a program, which tailbox does not read: write the KafkaConnector into a file of YAML, and give that"},
-		"strimzi.md":        {"# The outbox\n\n```yaml\n" + resource + "```\n", "Markdown, which tailbox does not read: write the KafkaConnector"},
-		"windows.md":        {"# The outbox\n\n```powershell\n$outbox = @{\n  \"connector.class\" = \"" + class + "\"\n}\nInvoke-RestMethod -Body $outbox\n```\n", "Markdown, which"},
-		"commands.md":       {"# The outbox\n\n```sh\ncurl http://connect:8083/connectors\n```\n", "Markdown, which"},
-		"setup.md":          {"# Setup\n\n```\nkubectl get pods\n```\n", "Markdown, which"},
-		"connect.mk":        {"register: $(DEPS)\n\t@printf '%s' '" + json + "' | curl -d @- http://connect:8083/connectors\n", "a Makefile"},
-		"register":          {".PHONY: register\nregister: up\n\t@curl -d '" + json + "' http://connect:8083/connectors\n", "a Makefile"},
-		"start.sh":          {"cat > conf/application.properties <<EOF\n# the outbox\ndebezium.source.connector.class=" + class + "\ndebezium.source.database.password=$DB_PW\nEOF\nexec ./run.sh\n", "a script that writes options in a here-document, which tailbox does not read: " + lines},
-		"start.bash":        {"cat > .env <<-'EOF'\n\tDEBEZIUM_SOURCE_CONNECTOR_CLASS=" + class + "\n\tEOF\n", "a script that writes options in a here-document, which tailbox does not read: " + variables},
-		"run.sh":            {"docker run -d \\\n  -e DEBEZIUM_SINK_TYPE=kafka \\\n  -e DEBEZIUM_SOURCE_CONNECTOR_CLASS=" + class + " \\\n  debezium/server\n", "a script with docker run, which tailbox does not read: " + variables},
-		"java.sh":           {"java -Ddebezium.sink.type=kafka -Ddebezium.source.connector.class=" + class + " -jar server.jar\n", "a form that tailbox does not read: " + lines},
-		"jq.sh":             {"jq -n '{name: \"c\", config: {\"connector.class\": \"" + class + "\"}}' | curl -d @- http://connect:8083/connectors\n", "a script with jq"},
-		"Dockerfile":        {"FROM debezium/server\nENV DEBEZIUM_SINK_TYPE=kafka\nENV DEBEZIUM_SOURCE_CONNECTOR_CLASS=" + class + "\n", "a Dockerfile, which tailbox does not read: " + variables},
-		"debezium.service":  {"[Unit]\nDescription=Debezium\n[Service]\nEnvironment=\"DEBEZIUM_SOURCE_CONNECTOR_CLASS=" + class + "\"\n", "a unit of systemd, which tailbox does not read: " + variables},
-		"task.json":         {`{"containerDefinitions": [{"environment": [{"name": "DEBEZIUM_SOURCE_CONNECTOR_CLASS", "value": "` + class + `"}]}]}`, "a task definition of ECS, which tailbox does not read: " + variables},
-		"workflow.yml":      {"on: push\njobs:\n  register:\n    runs-on: ubuntu-latest\n    steps:\n      - run: curl -d '" + json + "' http://connect:8083/connectors\n", "a workflow of GitHub Actions, which tailbox does not read: " + answer},
-		"values.yaml":       {"debezium:\n  env:\n    DEBEZIUM_SOURCE_CONNECTOR_CLASS: " + class + "\n", "a form that tailbox does not read: " + variables},
-		"kustomize.yaml":    {"kind: Kustomization\nconfigMapGenerator:\n  - name: d\n    literals: [DEBEZIUM_SOURCE_CONNECTOR_CLASS=" + class + "]\n", "a Kustomization, which tailbox does not read: " + variables},
-		"cronjob.yaml":      {"apiVersion: batch/v1\nkind: CronJob\nspec: {jobTemplate: {spec: {env: [{name: DEBEZIUM_SOURCE_CONNECTOR_CLASS, value: " + class + "}]}}}\n", "a form that tailbox does not read: " + variables},
-		"lines.ts":          {"await write(\"application.properties\", [\n  \"debezium.sink.type=kafka\",\n  \"debezium.source.connector.class=" + class + "\",\n].join(\"\\n\"));\n", "a program, which tailbox does not read: " + lines},
-		"stack.py":          {"task.add(environment={\n    \"DEBEZIUM_SOURCE_CONNECTOR_CLASS\": \"" + class + "\",\n    \"DEBEZIUM_SINK_TYPE\": \"kafka\",\n})\n", "a program, which tailbox does not read: " + variables},
-		"OutboxTest.java":   {"ConnectorConfiguration c = ConnectorConfiguration.forJdbcContainer(db)\n    .with(\"transforms\", \"outbox\")\n    .with(\"transforms.outbox.type\", \"" + router + "\");\ndebezium.registerConnector(\"c\", c);\n", "a program, which tailbox does not read: " + answer},
-		"Constants.java":    {"props.with(\"transforms.outbox.type\", EventRouter.class.getName());\n", "a program"},
-		"Engine.java":       {"props.with(EmbeddedEngineConfig.CONNECTOR_CLASS, \"" + class + "\");\n", "a program"},
-		"guide.md":          {"# The outbox\n\nIts connector:\n\n```json\n" + json + "\n```\n\nThat is all: read on.\n", "Markdown, which tailbox does not read: " + answer},
+		"Makefile":         {"DB_HOST ?= db\nregister:\n\tcurl -d '" + json + "' http://connect:8083/connectors\n", "a Makefile, which tailbox does not read: " + answer},
+		"register.bat":     {"@echo off\r\nset DB_HOST=db\r\ncurl.exe -d \"" + strings.NewReplacer(`"`, `\"`, "$(DB_HOST)", "%DB_HOST%").Replace(json) + "\" http://connect:8083/connectors\r\n", "a batch file of Windows, which tailbox does not read: " + answer},
+		"deploy.sh":        {"kubectl apply -f - <<EOF\napiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: {containers: [{image: debezium/server, env: [\n  {name: DEBEZIUM_SOURCE_CONNECTOR_CLASS, value: " + class + "}]}]}}}\nEOF\n", "a script that writes options in a here-document, which tailbox does not read: " + variables},
+		"register.CMD":     {"curl -d \"" + strings.ReplaceAll(json, `"`, `\"`) + "\" http://connect:8083/connectors\n", "a batch file of Windows"},
+		"Jenkinsfile":      {"pipeline {\n  stages {\n    sh '''\n      oc apply -f - <<'EOF'\n" + resource + "EOF\n'''\n  }\n}\n", "a program, which tailbox does not read: write the KafkaConnector into a file of YAML, and give that"},
+		"strimzi.md":       {"# The outbox\n\n```yaml\n" + resource + "```\n", "Markdown without a shell command that sends a connector, which tailbox does not read: write the KafkaConnector"},
+		"windows.md":       {"# The outbox\n\n```powershell\n$outbox = @{\n  \"connector.class\" = \"" + class + "\"\n}\nInvoke-RestMethod -Body $outbox\n```\n", "Markdown without a shell command that sends a connector, which"},
+		"commands.md":      {"# The outbox\n\n```sh\ncurl http://connect:8083/connectors\n```\n", "Markdown without a shell command that sends a connector, which"},
+		"setup.md":         {"# Setup\n\n```\nkubectl get pods\n```\n", "Markdown without a shell command that sends a connector, which"},
+		"connect.mk":       {"register: $(DEPS)\n\t@printf '%s' '" + json + "' | curl -d @- http://connect:8083/connectors\n", "a Makefile"},
+		"register":         {".PHONY: register\nregister: up\n\t@curl -d '" + json + "' http://connect:8083/connectors\n", "a Makefile"},
+		"start.sh":         {"cat > conf/application.properties <<EOF\n# the outbox\ndebezium.source.connector.class=" + class + "\ndebezium.source.database.password=$DB_PW\nEOF\nexec ./run.sh\n", "a script that writes options in a here-document, which tailbox does not read: " + lines},
+		"start.bash":       {"cat > .env <<-'EOF'\n\tDEBEZIUM_SOURCE_CONNECTOR_CLASS=" + class + "\n\tEOF\n", "a script that writes options in a here-document, which tailbox does not read: " + variables},
+		"run.sh":           {"docker run -d \\\n  -e DEBEZIUM_SINK_TYPE=kafka \\\n  -e DEBEZIUM_SOURCE_CONNECTOR_CLASS=" + class + " \\\n  debezium/server\n", "a script with docker run, which tailbox does not read: " + variables},
+		"java.sh":          {"java -Ddebezium.sink.type=kafka -Ddebezium.source.connector.class=" + class + " -jar server.jar\n", "a form that tailbox does not read: " + lines},
+		"jq.sh":            {"jq -n '{name: \"c\", config: {\"connector.class\": \"" + class + "\"}}' | curl -d @- http://connect:8083/connectors\n", "a script with jq"},
+		"Dockerfile":       {"FROM debezium/server\nENV DEBEZIUM_SINK_TYPE=kafka\nENV DEBEZIUM_SOURCE_CONNECTOR_CLASS=" + class + "\n", "a Dockerfile, which tailbox does not read: " + variables},
+		"debezium.service": {"[Unit]\nDescription=Debezium\n[Service]\nEnvironment=\"DEBEZIUM_SOURCE_CONNECTOR_CLASS=" + class + "\"\n", "a unit of systemd, which tailbox does not read: " + variables},
+		"task.json":        {`{"containerDefinitions": [{"environment": [{"name": "DEBEZIUM_SOURCE_CONNECTOR_CLASS", "value": "` + class + `"}]}]}`, "a task definition of ECS, which tailbox does not read: " + variables},
+		"workflow.yml":     {"on: push\njobs:\n  register:\n    runs-on: ubuntu-latest\n    steps:\n      - run: curl -d '" + json + "' http://connect:8083/connectors\n", "a workflow of GitHub Actions, which tailbox does not read: " + answer},
+		"values.yaml":      {"debezium:\n  env:\n    DEBEZIUM_SOURCE_CONNECTOR_CLASS: " + class + "\n", "a form that tailbox does not read: " + variables},
+		"kustomize.yaml":   {"kind: Kustomization\nconfigMapGenerator:\n  - name: d\n    literals: [DEBEZIUM_SOURCE_CONNECTOR_CLASS=" + class + "]\n", "a Kustomization, which tailbox does not read: " + variables},
+		"cronjob.yaml":     {"apiVersion: batch/v1\nkind: CronJob\nspec: {jobTemplate: {spec: {env: [{name: DEBEZIUM_SOURCE_CONNECTOR_CLASS, value: " + class + "}]}}}\n", "a form that tailbox does not read: " + variables},
+		"lines.ts":         {"await write(\"application.properties\", [\n  \"debezium.sink.type=kafka\",\n  \"debezium.source.connector.class=" + class + "\",\n].join(\"\\n\"));\n", "a program, which tailbox does not read: " + lines},
+		"stack.py":         {"task.add(environment={\n    \"DEBEZIUM_SOURCE_CONNECTOR_CLASS\": \"" + class + "\",\n    \"DEBEZIUM_SINK_TYPE\": \"kafka\",\n})\n", "a program, which tailbox does not read: " + variables},
+		"OutboxTest.java":  {"ConnectorConfiguration c = ConnectorConfiguration.forJdbcContainer(db)\n    .with(\"transforms\", \"outbox\")\n    .with(\"transforms.outbox.type\", \"" + router + "\");\ndebezium.registerConnector(\"c\", c);\n", "a program, which tailbox does not read: " + answer},
+		"Constants.java":   {"props.with(\"transforms.outbox.type\", EventRouter.class.getName());\n", "a program"},
+		"Engine.java":      {"props.with(EmbeddedEngineConfig.CONNECTOR_CLASS, \"" + class + "\");\n", "a program"},
+		"guide.md":         {"# The outbox\n\nIts connector:\n\n```json\n" + json + "\n```\n\nThat is all: read on.\n", "Markdown without a shell command that sends a connector, which tailbox does not read: " + answer},
+		// as in code4-fun/Microservices_Kafka_Debezium_Node.js
+		"job.yaml":          {"apiVersion: batch/v1\nkind: Job\nspec: {template: {spec: {containers: [{command: [sh, -c], args: [\"\n  curl -f --data '" + strings.ReplaceAll(json, `"`, `\"`) + "' http://connect:8083/connectors\"]}]}}}\n", command},
+		"compose.yml":       {"services:\n  init:\n    command:\n      - |\n        curl -d '" + json + "' http://connect:8083/connectors\n", command},
+		"Taskfile.yml":      {"tasks:\n  register:\n    cmds:\n      - |\n        curl -d '" + json + "' http://connect:8083/connectors\n", command},
 		"config.properties": {"# written by\nx.sh: connector.class=" + class + "\n", "a form that tailbox does not read: " + answer},
 	} {
 		files := []debezium.File{{Name: "conf/" + name, Data: []byte(c[0])}}
@@ -73,5 +78,70 @@ func TestImportMarkdown(t *testing.T) {
 		if got := imported(t, environment(), "README.md", page, "worker.properties", text(t, "worker.properties")); withoutTitle([]byte(got)) != withoutTitle([]byte(want)) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 		}
+	}
+}
+
+// TestImportScriptsOfFiles: a script that sends a file is answered with the file's name.
+func TestImportScriptsOfFiles(t *testing.T) {
+	t.Parallel()
+	const file, printed, send = "it sends conf/outbox.json: give that file", "it sends what another command prints: write that into a file, and give the file", "curl -X POST http://connect:8083/connectors "
+	for script, want := range map[string]string{
+		"envsubst < conf/outbox.json | " + send + "-d @-":                     file,
+		"cat conf/outbox.json | " + send + "--data @-":                        file,
+		"jq .config conf/outbox.json | " + send + "-d @-":                     file,
+		send + "-d \"$(cat conf/outbox.json)\"":                               file,
+		"CONFIG=$(envsubst < 'conf/outbox.json')\n" + send + "-d \"$CONFIG\"": file,
+		send + "-T conf/outbox.json":                                          file,
+		send + "--upload-file=\"conf/outbox.json\"":                           file,
+		"http POST :8083/connectors < conf/outbox.json":                       file,
+		"wget --post-file=conf/outbox.json http://connect:8083/connectors":    file,
+		"kubectl -n shop apply -f conf/outbox.json":                           file,
+		"oc create --filename=conf/outbox.json":                               file,
+		send + "-o /tmp/answer.json -d @conf/outbox.json":                     file,
+		"./render.sh | " + send + "-o /tmp/answer.json -d @-":                 printed,
+		"CONFIG=$(./render.sh)\n" + send + "--data \"$CONFIG\"":               printed,
+		"curl http://connect:8083/connectors -o /tmp/answer.json":             "it is a script that sends no connector",
+		"docker run -e BOOTSTRAP_SERVERS=k:9092 debezium/connect":             "it is a script with docker run, which tailbox does not read: give the answer of GET",
+		"set -e\ndocker compose up -d":                                        "it is a script that sends no connector",
+	} {
+		got := fmt.Sprint(importError("register.sh", "#!/bin/sh\n"+script+"\n"))
+		if !strings.HasPrefix(got, "register.sh: form: "+want) || strings.Contains(got, "\n") {
+			t.Errorf("%s: %s, want %q", script, got, want)
+		}
+	}
+	// Beside a connector it does not matter, and a file of variables is no such script.
+	yaml := imported(t, environment(), "start.sh", "#!/bin/sh\nkubectl apply -f x.yaml\n", "connector.json", text(t, "connector.json"), "env.sh", "export BOOTSTRAP_SERVERS=k:9092\nexport KEY_CONVERTER=org.apache.kafka.connect.storage.StringConverter\n")
+	if !has(yaml, `brokers: ["k:9092"]`) {
+		t.Error(yaml)
+	}
+}
+
+func importError(name, data string) error {
+	_, err := debezium.Import([]debezium.File{{Name: name, Data: []byte(data)}}, environment(), nil, bytea)
+	return err
+}
+
+// TestImportTemplates: a template of Helm is named also if it is YAML, in which a placeholder without quotes is a mapping as a key.
+func TestImportTemplates(t *testing.T) {
+	t.Parallel()
+	// as in wadechandler/cnpg-partman-with-strimzi-debezium-outbox-poc
+	const chart = "kind: KafkaConnector\nmetadata:\n  name: {{ .Values.name }}\nspec:\n  class: {{ .Values.class }}\n"
+	for data, want := range map[string]string{
+		chart:                                   "c.yaml: form: it is a template (line 3: a key must be a text): give it with the values filled in, as helm template prints it",
+		"kind: KafkaConnector\n? [a, b]\n: c\n": "c.yaml: YAML: cannot be read: line 2: a key must be a text: give the connector's configuration as Kafka Connect takes it",
+	} {
+		if got := fmt.Sprint(importError("c.yaml", data)); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// TestImportScriptParts: a variable that stands for a part of the JSON is named.
+func TestImportScriptParts(t *testing.T) {
+	t.Parallel()
+	// as in diaa/event-driven-with-PostgreSQL
+	script := "SSL=\n[ -z \"$X\" ] || SSL=',\"database.sslmode\": \"require\"'\n" + scriptWith(t, "", "database.port", `5432"${SSL}, "x": "${PORT:-1}`)
+	if got := fmt.Sprint(importError("register.sh", script)); !strings.Contains(got, "${SSL} stands for a part of the JSON that the script sends") || strings.Contains(got, "PORT") || strings.Contains(got, "line 1") {
+		t.Error(got)
 	}
 }

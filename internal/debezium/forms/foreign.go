@@ -33,6 +33,7 @@ var (
 	systemd       = regexp.MustCompile(`(?m)^\[Service\]`)
 	ecs           = regexp.MustCompile(`"?containerDefinitions"?\s*[:=]`)
 	kustomization = regexp.MustCompile(`(?m)^kind:\s*Kustomization\b`)
+	yamlCommand   = regexp.MustCompile(`\A[^\n]*\.ya?ml\n(?s:.*)\bcurl\s`)
 	jq            = regexp.MustCompile(`\bjq\b[^\n]*\{\s*\w+\s*:`)
 	dockerRun     = regexp.MustCompile(`(?m)\b(?:docker|podman)\s+(?:container\s+)?(?:run|create)\b`)
 )
@@ -50,13 +51,17 @@ func foreignForms() []foreignForm {
 		{systemd, "a unit of systemd", false},
 		{ecs, "a task definition of ECS", false},
 		{kustomization, "a Kustomization", false},
+		{yamlCommand, command, false},
 		{jq, "a script with jq", false},
 		{dockerRun, "a script with docker run", false},
 	})
 }
 
 // Markdown is the form of pages whose blocks of code can hold commands.
-const Markdown = "Markdown"
+const Markdown = "Markdown without a shell command that sends a connector"
+
+// command is the form of a command in a compose file, a Job of Kubernetes or a list of tasks.
+const command = "YAML with a shell command"
 
 // misread returns forms that look like a script of a shell, and are none: make, and the shell in a here-document, replace variables first, and Windows has
 // other quotes and variables. A Makefile without variables is read as a script.
@@ -84,8 +89,8 @@ var (
 	serverLines       = regexp.MustCompile(`debezium\.source\.connector\.class\b`)
 )
 
-// instead is what to give in place of a file of another form.
-func instead(text []byte) string {
+// instead is what to give in place of a file of a form.
+func instead(form string, text []byte) string {
 	switch {
 	case serverVariables.Match(text):
 		return "write its variables DEBEZIUM_* into a .env file, NAME=value a line, and give that"
@@ -93,6 +98,8 @@ func instead(text []byte) string {
 		return "write its options debezium.* into a file application.properties, and give that"
 	case connectorResource.Match(text):
 		return "write the KafkaConnector into a file of YAML, and give that"
+	case form == command:
+		return "write the command into a file .sh, with one $ for each $$ of a compose file, and give that"
 	}
 	return Ask
 }
@@ -108,9 +115,9 @@ func Foreign(name string, text []byte) (form string, alone bool) {
 // WhyUnread says why a file is not read that holds a connector, with what to give instead.
 func WhyUnread(name string, text []byte) string {
 	if form, _ := Foreign(name, text); form != "" {
-		return "it is " + form + ", which tailbox does not read: " + instead(text)
+		return "it is " + form + ", which tailbox does not read: " + instead(form, text)
 	}
-	return "it holds a connector in a form that tailbox does not read: " + instead(text)
+	return "it holds a connector in a form that tailbox does not read: " + instead("", text)
 }
 
 // declared matches a text that says which connector or which router to run.

@@ -3,6 +3,7 @@ package forms
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -100,9 +101,13 @@ func HoldsResource(text []byte) bool { return resource.Match(text) }
 // connectorsIn reads a text if it is a connector as JSON, or resources of Kubernetes as YAML.
 func connectorsIn(text string) ([]*Tree, error) {
 	if object := strings.TrimSpace(text); strings.HasPrefix(object, "{") && strings.Contains(object, `"connector.class"`) {
-		t, err := ReadJSON([]byte(quoteReferences(object)))
-		if err != nil {
-			return nil, err
+		quoted, part := quoteReferences(object)
+		t, err := ReadJSON([]byte(quoted))
+		switch {
+		case err != nil && part != "":
+			return nil, errors.New(Written(part) + " stands for a part of the JSON that the script sends, and tailbox does not know which")
+		case err != nil:
+			return nil, fmt.Errorf("in the JSON that the script sends: %w", err)
 		}
 		return []*Tree{t}, nil
 	}
@@ -406,17 +411,17 @@ func referenceSize(text string) int {
 	return 0
 }
 
-// quoteReferences puts quotes around references that stand for a whole value of JSON, such as a number.
-func quoteReferences(text string) string {
-	inside := false
-	return EachReference(text, func(other string) string {
+// quoteReferences puts quotes around references that stand for a whole value of JSON, such as a number. part is the first one that stands where JSON has no value.
+func quoteReferences(text string) (quoted, part string) {
+	inside, last := false, byte(0)
+	quoted = EachReference(text, func(other string) string {
 		for i := 0; i < len(other); i++ {
 			switch {
 			case inside && other[i] == '\\':
 				i++
 			case other[i] == '"':
-				inside = !inside
-			case inside:
+				inside, last = !inside, '"'
+			case inside, strings.IndexByte(" \t\r\n", other[i]) >= 0:
 			case strings.HasPrefix(other[i:], "//"):
 				i += len(other[i:]) - len(strings.TrimLeft(other[i:], "/"))
 				if end := strings.IndexByte(other[i:], '\n'); end >= 0 {
@@ -428,6 +433,8 @@ func quoteReferences(text string) string {
 				if end := strings.Index(other[i:], "*/"); end >= 0 {
 					i += end + 1
 				}
+			default:
+				last = other[i]
 			}
 		}
 		return other
@@ -435,8 +442,13 @@ func quoteReferences(text string) string {
 		if inside {
 			return ref
 		}
+		if part == "" && last != ':' && last != '[' {
+			part = ref
+		}
+		last = '"'
 		return `"` + ref + `"`
 	})
+	return quoted, part
 }
 
 // Written is a text with references as the script has them.

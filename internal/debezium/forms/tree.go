@@ -214,11 +214,15 @@ func yamlTree(n *yaml.Node, left *int) (*Tree, error) {
 	case yaml.MappingNode:
 		t.Kind = Mapping
 		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			if key.Kind == yaml.MappingNode || key.Kind == yaml.SequenceNode {
+				return nil, fmt.Errorf("line %d: a key must be a text", key.Line)
+			}
 			value, err := yamlTree(n.Content[i+1], left)
 			if err != nil {
 				return nil, err
 			}
-			if key := n.Content[i]; key.Tag == "!!merge" {
+			if key.Tag == "!!merge" {
 				t.Fields = append(merged(value), t.Fields...) // what stands in the mapping itself counts
 			} else {
 				t.Fields = append(t.Fields, Field{key.Value, value})

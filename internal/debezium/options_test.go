@@ -1,0 +1,187 @@
+package debezium_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/internal/debezium"
+)
+
+// fates is a report by its keys, and the errors of the import, if there are any.
+func fates(t *testing.T, files []debezium.File, describe debezium.Describe) (told map[string]debezium.Option, err error) {
+	t.Helper()
+	told = map[string]debezium.Option{}
+	for _, o := range debezium.Report(files, environment("SUFFIX", "x", "MONGO_SUFFIX", "x"), nil, describe) {
+		told[o.Key] = o
+	}
+	_, err = debezium.Import(files, environment("SUFFIX", "x", "MONGO_SUFFIX", "x"), nil, describe)
+	return told, err
+}
+
+// options is a connector for a kind of database, as a file of properties with further lines.
+func options(kind string, lines ...string) []debezium.File {
+	class := map[string]string{"postgres": "postgresql.PostgresConnector", "mysql": "mysql.MySqlConnector", "mariadb": "mariadb.MariaDbConnector", "mongodb": "mongodb.MongoDbConnector"}[kind]
+	base := []string{"connector.class=io.debezium.connector." + class, "topic.prefix=shop", "key.converter=org.apache.kafka.connect.storage.StringConverter",
+		"value.converter=org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable=false", "producer.override.bootstrap.servers=k:9092", "transforms=outbox"}
+	if kind == "mongodb" {
+		base = append(base, "mongodb.connection.string=mongodb://db/", "collection.include.list=shop.outbox", "transforms.outbox.type=io.debezium.connector.mongodb.transforms.outbox.MongoEventRouter")
+	} else {
+		base = append(base, "database.hostname=db", "database.user=u", "database.password=p", "table.include.list=shop.outbox", "transforms.outbox.type=io.debezium.transforms.outbox.EventRouter")
+	}
+	if kind == "postgres" {
+		base = append(base, "database.dbname=shop", "plugin.name=pgoutput")
+	}
+	return []debezium.File{{Name: "c.properties", Data: []byte(strings.Join(append(base, lines...), "\n") + "\n")}}
+}
+
+// TestImportTransactions: exactly.once.source.support of the worker decides whether Kafka Connect sends in transactions, in whatever form it is given.
+// A connector's exactly.once.support=required lets Kafka Connect run it on such a worker alone.
+func TestImportTransactions(t *testing.T) {
+	t.Parallel()
+	const key, converters = "exactly.once.source.support", "key.converter: org.apache.kafka.connect.storage.StringConverter"
+	variables := func(value string) string {
+		return "BOOTSTRAP_SERVERS=k:9092\nCONNECT_EXACTLY_ONCE_SOURCE_SUPPORT=" + value + "\nKEY_CONVERTER=org.apache.kafka.connect.storage.StringConverter\n"
+	}
+	for name, worker := range map[string]string{
+		"worker.properties": text(t, "worker.properties") + key + "=VALUE\n",
+		"connect.yaml":      "kind: KafkaConnect\nspec: {bootstrapServers: 'k:9092', config: {" + key + ": VALUE, " + converters + "}}\n",
+		// as in event-store, whose tests set this variable, and in a script of podman
+		".env":         variables("VALUE"),
+		"compose.yaml": "services: {connect: {image: debezium/connect, environment: [" + strings.ReplaceAll(strings.TrimSpace(variables("VALUE")), "\n", ", ") + "]}}\n",
+		"deploy.yaml": "kind: Deployment\nspec: {template: {spec: {containers: [{env: [{name: CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT, value: VALUE}, {name: BOOTSTRAP_SERVERS, value: 'k:9092'}, " +
+			"{name: KEY_CONVERTER, value: org.apache.kafka.connect.storage.StringConverter}]}]}}}\n",
+	} {
+		for value, want := range map[string]debezium.Fate{"enabled": debezium.Refused, "ENABLED": debezium.Refused, "preparing": debezium.NoEffect, "disabled": debezium.NoEffect} {
+			files := []debezium.File{{Name: name, Data: []byte(strings.Replace(worker, "VALUE", value, 1))}, {Name: "c.json", Data: []byte(text(t, "connector.json"))}}
+			told, err := fates(t, files, bytea)
+			if told[key].Fate != want || (err != nil) != (want == debezium.Refused) || err != nil && !strings.Contains(err.Error(), "drop those whose header id it has seen") {
+				t.Errorf("%s, %s: %+v, %v", name, value, told[key], err)
+			}
+		}
+	}
+	told, err := fates(t, connected(t, `"exactly.once.source.support": "enabled", "exactly.once.support": "requested"`), bytea)
+	if err != nil || told[key].How != "Kafka Connect takes it from its worker alone" || !strings.Contains(told["exactly.once.support"].How, "exactly.once.source.support of the worker decides") {
+		t.Errorf("a connector: %+v, %v", told, err)
+	}
+}
+
+// TestImportOtherConnectors: Debezium's connector ignores options that only its connectors for other databases know.
+func TestImportOtherConnectors(t *testing.T) {
+	t.Parallel()
+	for kind, lines := range map[string][]string{
+		"postgres": {"database.names=shop", "database.encrypt=false", "database.pdb.name=x", "database.instance=x", "database.applicationIntent=ReadOnly", "database.ssl.mode=required", "collection.include.list=shop.a",
+			"gtid.source.includes=a", "cursor.pipeline=[]", "field.renames=a", "mongodb.hosts=x"},
+		// as in xnet-training/event-driven-architecture and in vdesabou/kafka-docker-playground
+		"mysql":   {"plugin.name=mysqloutput", "database.names=mydb", "database.encrypt=false", "publication.autocreate.mode=filtered", "publication.name=x", "slot.drop.on.stop=true", "message.prefix.include.list=x"},
+		"mariadb": {"database.names=mydb", "plugin.name=pgoutput"},
+		"mongodb": {"database.names=x", "plugin.name=pgoutput", "database.hostname=db", "database.port=1", "database.user=u", "table.include.list=shop.x", "column.exclude.list=.*", "publication.name=x", "database.ssl.mode=required"},
+	} {
+		told, err := fates(t, options(kind, lines...), bytea)
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		for _, line := range lines {
+			key, _, _ := strings.Cut(line, "=")
+			if told[key].Fate != debezium.NoEffect || told[key].How != "Debezium's connector for this kind of database does not know it" {
+				t.Errorf("%s: %+v", kind, told[key])
+			}
+		}
+	}
+	for kind, line := range map[string]string{"postgres": "slot.drop.on.stop=true", "mysql": "gtid.source.includes=a", "mariadb": "database.ssl.keystore=k.jks", "mongodb": "field.renames=a"} {
+		if _, err := fates(t, options(kind, line), bytea); err == nil {
+			t.Errorf("%s: %s is not refused", kind, line)
+		}
+	}
+}
+
+// TestImportEmptyOptions: values with which an option changes nothing.
+func TestImportEmptyOptions(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]debezium.Fate{
+		// as in levoel/debezium-course, and in a connector of vdesabou/kafka-docker-playground
+		"gtid.source.excludes=": debezium.NoEffect, "gtid.source.includes=.*": debezium.NoEffect, "database.ssl.truststore=": debezium.NoEffect, "database.ssl.keystore=": debezium.NoEffect,
+		"tasks.max.enforce=false": debezium.NoEffect, "database.trustServerCertificate=true": debezium.NoEffect,
+		"gtid.source.includes=": debezium.Refused, "gtid.source.excludes=.*": debezium.Refused, "gtid.source.excludes=a": debezium.Refused, "database.ssl.truststore=a.jks": debezium.Refused,
+	} {
+		key, _, _ := strings.Cut(line, "=")
+		if told, err := fates(t, options("mysql", line), bytea); told[key].Fate != want || (err != nil) != (want == debezium.Refused) {
+			t.Errorf("%s: %+v, %v", line, told[key], err)
+		}
+	}
+}
+
+// TestImportDecimalFormat: only a column of a decimal type depends on the format of decimals. A payload is none, and an envelope can hold one.
+func TestImportDecimalFormat(t *testing.T) {
+	t.Parallel()
+	const value, text = "value.converter.decimal.format", `{"type":"string","optional":false}`
+	known := func(string, string, string) (map[string]string, error) {
+		return map[string]string{"id": text, "aggregateid": text, "payload": text, "type": text}, nil
+	}
+	unreachable := func(string, string, string) (map[string]string, error) { return nil, errors.New("connection refused") }
+	for name, c := range map[string]struct {
+		key      string
+		lines    []string
+		describe debezium.Describe
+		want     debezium.Fate
+	}{
+		"a payload":             {value, nil, unreachable, debezium.NoEffect},
+		"an expanded payload":   {value, []string{"transforms.outbox.table.expand.json.payload=true"}, unreachable, debezium.NoEffect},
+		"an envelope":           {value, []string{"transforms.outbox.table.fields.additional.placement=type:envelope"}, known, debezium.NoEffect},
+		"an envelope of prices": {value, []string{"transforms.outbox.table.fields.additional.placement=price:envelope"}, known, debezium.Refused},
+		"an unknown envelope":   {value, []string{"transforms.outbox.table.fields.additional.placement=type:envelope"}, unreachable, debezium.Refused},
+		"a key":                 {"key.converter.decimal.format", []string{"key.converter=org.apache.kafka.connect.json.JsonConverter", "key.converter.schemas.enable=false"}, known, debezium.NoEffect},
+		"a key of prices": {"key.converter.decimal.format", []string{"key.converter=org.apache.kafka.connect.json.JsonConverter", "key.converter.schemas.enable=false",
+			"transforms.outbox.table.field.event.key=price"}, known, debezium.Refused},
+		"a header of prices": {"header.converter.decimal.format", []string{"header.converter=org.apache.kafka.connect.json.JsonConverter", "header.converter.schemas.enable=false",
+			"transforms.outbox.table.fields.additional.placement=price:header"}, known, debezium.Refused},
+	} {
+		if told, err := fates(t, options("postgres", append(c.lines, c.key+"=NUMERIC")...), c.describe); told[c.key].Fate != c.want || (err != nil) != (c.want == debezium.Refused) || err == nil && told[c.key].How != "it changes no column that is sent" {
+			t.Errorf("%s: %+v, %v", name, told[c.key], err)
+		}
+	}
+}
+
+// TestReportReasons: a reason is true whatever else a file has.
+func TestReportReasons(t *testing.T) {
+	t.Parallel()
+	without := func(kind, gone string, lines ...string) []debezium.File {
+		f := options(kind, lines...)
+		var kept []string
+		for line := range strings.Lines(string(f[0].Data)) {
+			if !strings.HasPrefix(line, gone) {
+				kept = append(kept, line)
+			}
+		}
+		f[0].Data = []byte(strings.Join(kept, ""))
+		return f
+	}
+	server := served(t, "debezium.format.schemas.enable=false", "debezium.format.key.schemas.enable=false", "debezium.format.value.schemas.enable=false")
+	http := served(t, httpSink, "debezium.sink.http.authentication.type=jwt", "debezium.sink.http.authentication.jwt.username=u")
+	state := []debezium.File{{Name: "c.json", Data: []byte(strings.Replace(text(t, "connector.json"), "{", `{"initial_state": "STOPPED",`, 1))}, {Name: "w", Data: []byte(text(t, "worker.properties"))}}
+	for name, c := range map[string]struct {
+		files     []debezium.File
+		key, want string
+	}{
+		"lists without tables":           {without("mysql", "table.include.list", "database.include.list=shop"), "database.include.list", "tailbox reads only what table.include.list or collection.include.list names"},
+		"a prefix without a router":      {without("postgres", "transforms"), "topic.prefix", "pipeline"},
+		"a second name without a router": {without("postgres", "transforms", "name=shop"), "topic.prefix", "an outbox event router names the topics itself"},
+		// as in DipayanP007/strimzi-kafka-debezium, beside its worker's converters
+		"a converter without a router": {without("postgres", "transforms"), "key.converter", "format.key"},
+		"its options":                  {without("postgres", "transforms"), "value.converter.schemas.enable", "format.value"},
+		"schemas of each format":       {server, "debezium.format.schemas.enable", "key, value and header have this option of their own, or need none"},
+		"an authentication":            {http, "debezium.sink.http.authentication.jwt.username", "it is of the authentication that is refused"},
+		"a state":                      {state, "initial_state", "it says whether Debezium runs, which tailbox does not ask"},
+	} {
+		if told, _ := fates(t, c.files, bytea); told[c.key].How != c.want {
+			t.Errorf("%s: %+v, want %q", name, told[c.key], c.want)
+		}
+	}
+	// as in TIA-PARTNERS-GROUP/tia-api: neither a table nor a router is named
+	_, err := fates(t, without("mysql", "table.include.list", "transforms.outbox.type=org.apache.kafka.connect.transforms.RegexRouter"), bytea)
+	for _, want := range []string{"table.include.list: is missing", "names no transformation of class"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
+	}
+}
