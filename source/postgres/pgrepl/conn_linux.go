@@ -41,7 +41,7 @@ func restOn(l Conn) (rest func(time.Duration), release func()) {
 // that the server sends would wake a thread. The server pays for that in its send, which bounds the speed of a stream.
 type socket struct {
 	fd   int
-	gate *os.File                       // an epoll instance, which the network poller watches. It opens when the socket is ready, once for each time it is armed
+	gate *os.File                       // an epoll instance, which the network poller watches. It holds the socket while a reader waits
 	raw  syscall.RawConn                // of gate
 	pass func(gate uintptr) (done bool) // enter, made once, so that a wait allocates nothing
 
@@ -82,7 +82,7 @@ func duplicate(owner syscall.Conn) (*socket, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make epoll instance: %w", err), unix.Close(s.fd))
 	}
-	err = errors.Join(unix.EpollCtl(gate, unix.EPOLL_CTL_ADD, s.fd, &unix.EpollEvent{}), unix.SetNonblock(gate, true))
+	err = unix.SetNonblock(gate, true)
 	s.gate = os.NewFile(uintptr(gate), "epoll")
 	s.raw, dupErr = s.gate.SyscallConn()
 	// A file without a deadline is one that the poller does not watch.
@@ -120,41 +120,29 @@ func (s *socket) wait() error {
 	return errors.Join(err, s.failed)
 }
 
-// enter arms the gate at its first call, and is called again when it has opened. It does so within the poller's call: before that, the poller forgets
-// what it knew of the gate.
+// enter puts the socket into the gate at its first call, and is called again when the gate has opened. It does so within the poller's
+// call: before that, the poller forgets what it knew of the gate.
 func (s *socket) enter(gate uintptr) (done bool) {
 	if s.armed {
 		s.shut(gate)
 		return true
 	}
 	s.armed = true
-	s.failed = s.watch(gate, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLONESHOT)
+	s.failed = s.watch(gate, unix.EPOLL_CTL_ADD)
 	return s.failed != nil
 }
 
-// shut takes out what opened the gate, since a gate that holds something does not open again. If it holds nothing, it may get
-// nothing until it is armed.
-func (s *socket) shut(gate uintptr) {
-	if take(gate) {
-		return
-	}
-	_ = s.watch(gate, 0) // what fails shows when it is armed
-	take(gate)
-}
+// shut empties the gate, since a gate that is open does not open again. A socket in a gate, even in one that does not wait for it, also
+// costs the server time in each send.
+func (s *socket) shut(gate uintptr) { _ = s.watch(gate, unix.EPOLL_CTL_DEL) } // what fails shows when it is put in again
 
-// watch says what opens the gate. Like take, it does not tell Go's scheduler, as package internal/socket explains.
-func (s *socket) watch(gate uintptr, events uint32) error {
-	e := unix.EpollEvent{Events: events}
-	if _, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, gate, unix.EPOLL_CTL_MOD, uintptr(s.fd), uintptr(unsafe.Pointer(&e)), 0, 0); errno != 0 {
+// watch does not tell Go's scheduler, as package internal/socket explains.
+func (s *socket) watch(gate uintptr, op uintptr) error {
+	e := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP}
+	if _, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, gate, op, uintptr(s.fd), uintptr(unsafe.Pointer(&e)), 0, 0); errno != 0 {
 		return os.NewSyscallError("epoll_ctl", errno)
 	}
 	return nil
-}
-
-func take(gate uintptr) bool {
-	var e unix.EpollEvent
-	n, _, _ := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, gate, uintptr(unsafe.Pointer(&e)), 1, 0, 0, 0)
-	return n == 1
 }
 
 // Write implements Conn.
