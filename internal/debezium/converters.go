@@ -13,19 +13,12 @@ func (c *conversion) binary(part, key string, from *setting) {
 		return
 	}
 	schemas := c.take(key + ".delegate.converter.type.schemas.enable")
-	c.converterOptions(key + ".delegate.converter.type")
 	class, meant := classOf(delegate.value, "", stringConverter, simpleHeaderConverter, byteArrayConverter, jsonConverter)
-	switch {
-	case meant != "":
-		c.problem(delegate, otherPackage, meant)
-		return
-	case class == jsonConverter:
-	case class != "":
+	if class != "" {
+		c.converterOptions(key + ".delegate.converter.type")
+	}
+	if class != "" && class != jsonConverter {
 		c.out.set(1, "format."+part, "binary", "", from, delegate)
-		return
-	default:
-		c.problem(delegate, "this converter is not built into tailbox: use org.apache.kafka.connect.storage.StringConverter, or org.apache.kafka.connect.json.JsonConverter "+
-			"with schemas.enable=false")
 		return
 	}
 	columns := map[string]string{"key": c.columnOf("table.field.event.key", "aggregateid"), "value": c.columnOf("table.field.event.payload", "payload")}
@@ -33,16 +26,23 @@ func (c *conversion) binary(part, key string, from *setting) {
 		c.problem(delegate, "would write headers in different forms: set %s to org.apache.kafka.connect.storage.SimpleHeaderConverter once what reads the messages takes them so", key)
 		return
 	}
-	err := c.describeTables()
+	err, why := c.describeTables(), "it is of the converter that is refused"
 	switch {
 	case c.columns.untoldAgain(err):
 	case err != nil:
 		c.problem(delegate, "writes column %s unless it is a bytea, but %v: let the import reach the database, or remove this option if it is one", columns[part], err)
 	case c.columns.blind, strings.Contains(c.columns.byName[columns[part]], `"type":"bytes"`):
 		c.out.set(1, "format."+part, "binary", "the column is a bytea now", from)
+		why = "no bytea goes through the delegate"
+	case meant != "":
+		c.problem(delegate, otherPackage, meant)
+	case class == "":
+		c.problem(delegate, "this converter is not built into tailbox: use org.apache.kafka.connect.storage.StringConverter, or org.apache.kafka.connect.json.JsonConverter "+
+			"with schemas.enable=false")
 	default:
 		c.json(part, key+".delegate.converter.type", schemas, delegate)
 	}
+	c.ignore(why, c.keys(key+".delegate.converter.type.")...)
 }
 
 // columnOf is the column that an option of the router names.

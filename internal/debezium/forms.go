@@ -20,12 +20,13 @@ const formsRead = "tailbox reads properties, a connector as JSON or YAML (alone,
 var (
 	curl        = regexp.MustCompile(`(?m)^[^={\n]*\bcurl\s|\$\(\s*curl\s`)
 	body        = regexp.MustCompile(`\{\s*"`)
+	named       = regexp.MustCompile(`connector\.class|"config\b`)
 	object      = regexp.MustCompile(`\A(?:\{\s*"|\[\s*\{)`)
 	yamlKey     = regexp.MustCompile(`(?m)^(?:apiVersion|kind|services|spec|config|items|connector\.class|name):(?:\s|$)|^---(?:\s|$)`)
 	variable    = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 	anyVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	scriptName  = regexp.MustCompile(`(?i)\.(?:sh|bash)$`)
-	sent        = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[\s=]*["']?@["']?([^\s"'()-][^\s"'()]+)`)
+	sent        = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[ \t=]*["']?@["']?([^\s"'()-][^\s"'()]+)`)
 	fed         = regexp.MustCompile(`(?:<|\bcat\s|\bjq\s(?:[^|\n]*\s)?|\s-T|--upload-file|--post-file|\b(?:kubectl|oc)\s[^|\n]*\s(?:-f|--filename))[\s=]*["']?([\w./${}-]+\.(?:json|ya?ml)(?:\.\w+)*)`)
 	printed     = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[\s=]*["']?(?:@-|\$)`)
 	interpolate = regexp.MustCompile(`\$\$|\$([A-Za-z_][A-Za-z0-9_]*)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])([^}]*))?\}`)
@@ -70,8 +71,9 @@ func (c *conversion) readForm(f File) (l *layer, text []byte) {
 // program reads the connector that a program sends to Kafka Connect, such as a script of a shell or the file of an HTTP client. It returns what is left to
 // read; nil if nothing is.
 func (c *conversion) program(l *layer, text []byte) (left []byte) {
-	if forms.SendsConnector(text) {
-		c.bodies(l, forms.Requests(text))
+	form, alone := forms.Foreign(l.name, text)
+	if bodies := forms.Requests(text); forms.SendsConnector(text) && (form != forms.Markdown || named.MatchString(strings.Join(bodies, ""))) {
+		c.bodies(l, bodies)
 		return nil
 	}
 	if forms.Misleads(l.name, text) {
@@ -92,10 +94,9 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 			return nil
 		}
 	}
-	at, end, file := body.FindIndex(text), bytes.LastIndexByte(text, '}'), sentFile(text)
-	form, alone := forms.Foreign(l.name, text)
+	data, file := sentConnector(text, form), sentFile(text)
 	switch {
-	case alone, form == forms.Markdown && (!sends || at == nil && file == ""):
+	case alone, form == forms.Markdown && (!sends || data == nil && (file == "" || body.Match(text))):
 		c.unread = append(c.unread, unread{l.name, forms.WhyUnread(l.name, text)})
 	case !sends && (!scriptName.MatchString(l.name) || forms.Declares(text) || readVariables(l.name, text) != nil):
 		return text
@@ -107,8 +108,8 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 			why = forms.WhyUnread(l.name, text)
 		}
 		c.unread = append(c.unread, unread{l.name, why})
-	case at != nil && end > at[0]:
-		return text[at[0] : end+1]
+	case data != nil:
+		return data
 	case file != "":
 		c.form(l, "it sends "+file+": give that file")
 	case printed.Match(text):
@@ -121,6 +122,20 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 
 // notSent is why a script is refused whose commands name no connector and no file with one.
 const notSent = "it is a script that sends no connector: " + formsRead
+
+// sentConnector is what may be the JSON of a connector in a script that cannot be read as a shell reads it; nil if nothing there is called as a connector's
+// options are. On a page, what stands between the first and the last brace is one document or prose.
+func sentConnector(text []byte, form string) []byte {
+	at, end := body.FindIndex(text), bytes.LastIndexByte(text, '}')
+	if at == nil || end <= at[0] || !named.Match(text[at[0]:end]) {
+		return nil
+	}
+	data := text[at[0] : end+1]
+	if _, err := forms.ReadJSON(data); err != nil && form == forms.Markdown {
+		return nil
+	}
+	return data
+}
 
 // sentFile is the file that a script sends, as it is named there; "" if none is.
 func sentFile(text []byte) string {

@@ -178,6 +178,11 @@ func (c *conversion) mergeConnect() {
 	}
 	for _, l := range workers {
 		for _, s := range l.settings {
+			if c.image && s.overwritten != "" {
+				s.key = "$" + s.overwritten
+				c.out.ignored(s, "Debezium's image overwrites it from "+strings.TrimPrefix(s.overwritten, "CONNECT_")+", or from that variable's default")
+				continue
+			}
 			if len(connectors) > 0 && !ofConverter(s.key) && !ofWorker(s.key) {
 				c.out.ignored(s, "Kafka Connect passes no such option of its worker on to a connector")
 				continue
@@ -185,6 +190,7 @@ func (c *conversion) mergeConnect() {
 			c.file(connectKey(s.key), s)
 		}
 	}
+	c.imageDefaults()
 	for _, l := range connectors {
 		c.dropConverters(l)
 		for _, s := range l.settings {

@@ -185,3 +185,62 @@ func TestReportReasons(t *testing.T) {
 		}
 	}
 }
+
+// TestImportOtherRouter: each router belongs to its own kind of database.
+func TestImportOtherRouter(t *testing.T) {
+	t.Parallel()
+	const key, plain, mongo = "transforms.outbox.type", "io.debezium.transforms.outbox.EventRouter", "io.debezium.connector.mongodb.transforms.outbox.MongoEventRouter"
+	for kind, c := range map[string]struct{ class, want, kept string }{
+		// as in ecommerce-taca/Product-Catalog-Service
+		"mongodb":  {plain, "stops Debezium at the first document, because it reads rows of a table: MongoDB needs " + mongo, "transforms.outbox.collection.field.event.key"},
+		"postgres": {mongo, "is for MongoDB's documents: this database needs " + plain + ", with its options table.*", "transforms.outbox.table.field.event.key"},
+		"mysql":    {mongo, "is for MongoDB's documents: this database needs " + plain + ", with its options table.*", "transforms.outbox.table.field.event.key"},
+	} {
+		told, err := fates(t, options(kind, key+"="+c.class, c.kept+"=x"), bytea)
+		if err == nil || told[key].Fate != debezium.Refused || told[key].How != c.want || told[c.kept].Fate != debezium.Kept {
+			t.Errorf("%s: %+v, %+v, %v", kind, told[key], told[c.kept], err)
+		}
+	}
+}
+
+// TestImportOtherDelegates: a column of bytes does not go through a delegate, whatever that is.
+func TestImportOtherDelegates(t *testing.T) {
+	t.Parallel()
+	// as in Thieus/demo-pattern-outbox-with-dbz
+	const delegate, avro, other = "value.converter.delegate.converter.type", "io.confluent.connect.avro.AvroConverter", "com.acme.JsonConverter"
+	text := func(string, string, string) (map[string]string, error) {
+		return map[string]string{"payload": `{"type":"string","optional":false}`}, nil
+	}
+	for name, c := range map[string]struct {
+		class          string
+		describe       debezium.Describe
+		want, registry string
+	}{
+		"bytes":           {avro, bytea, "", "no bytea goes through the delegate"},
+		"a text":          {avro, text, "this converter is not built into tailbox", "it is of the converter that is refused"},
+		"not asked":       {avro, nil, "writes column payload unless it is a bytea, but", "it is of the converter that is refused"},
+		"another package": {other, text, "tailbox does not know this class, because another package makes it another class: set it to " + fromJSON, "it is of the converter that is refused"},
+	} {
+		files := options("postgres", "value.converter=io.debezium.converters.BinaryDataConverter", delegate+"="+c.class, delegate+".schema.registry.url=http://r")
+		told, err := fates(t, files, c.describe)
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), delegate+" \""+c.class+"\": "+c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := told[delegate+".schema.registry.url"]; got.Fate != debezium.NoEffect || got.How != c.registry {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestReportSharedPredicate: a predicate that the router uses too is not one of a transformation that is refused.
+func TestReportSharedPredicate(t *testing.T) {
+	t.Parallel()
+	// as in akshittyagi171/NOTIFICATION_ENGINE
+	told, _ := fates(t, options("postgres", "transforms=own,outbox", "transforms.own.type=com.acme.Own", "transforms.own.predicate=p", "transforms.outbox.predicate=p", "predicates=p",
+		"predicates.p.type=org.apache.kafka.connect.transforms.predicates.TopicNameMatches", "predicates.p.pattern=.*outbox"), bytea)
+	for _, key := range []string{"predicates.p.type", "predicates.p.pattern"} {
+		if told[key].Fate != debezium.Kept {
+			t.Errorf("%s: %+v", key, told[key])
+		}
+	}
+}

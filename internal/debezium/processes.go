@@ -93,11 +93,41 @@ func (c *conversion) process(l *layer, given []*setting, of *forms.Tree, place, 
 	c.unreadPart(l, place+"extends", of.Get("extends"), "", "give what `docker compose config` prints")
 	c.unreadCommand(l, of, place)
 	c.unreadMounts(l, of, place)
+	c.image = c.image || !server && inImage(of.Is("image"), given)
 	if worker && !server {
 		c.environWorker(l, given, true)
 		return
 	}
 	c.environ(l, given, true)
+}
+
+// imageName is the name of Debezium's image of Kafka Connect, in whatever registry.
+var imageName = regexp.MustCompile(`(?:^|/)debezium/connect(?:-base)?(?:[:@]|$)`)
+
+// inImage reports whether a worker runs in Debezium's image, or in one built on it: no worker starts without a topic for its configurations, and only the
+// script of that image takes the topic's name from a variable without CONNECT_ in front.
+func inImage(image string, given []*setting) bool {
+	has := func(name string) bool {
+		return slices.ContainsFunc(given, func(s *setting) bool { return s.key == name })
+	}
+	return imageName.MatchString(image) || has(configTopic) && !has("CONNECT_"+configTopic)
+}
+
+// configTopic is the variable of the topic that a worker keeps its configurations in.
+const configTopic = "CONFIG_STORAGE_TOPIC"
+
+// imageDefaults makes the worker's converters those that Debezium's image has if no variable names them.
+func (c *conversion) imageDefaults() {
+	for _, converter := range []string{"key.converter", "value.converter"} {
+		s := c.settings[converter]
+		if !c.image || s != nil && s.raw != "" {
+			continue
+		}
+		if s != nil {
+			c.out.ignored(s, "it is empty, so that its default in Debezium's image counts")
+		}
+		c.settings[converter] = &setting{key: "the default of " + variableOf(converter) + " in Debezium's image", raw: jsonConverter}
+	}
 }
 
 // inCommand is an option of Debezium Server in a command.
@@ -155,7 +185,7 @@ func serves(given []*setting) bool {
 
 func works(given []*setting) bool {
 	return slices.ContainsFunc(given, func(s *setting) bool {
-		return strings.HasPrefix(s.key, "CONNECT_") || s.key == "CONFIG_STORAGE_TOPIC" || s.key == "KEY_CONVERTER" || s.key == "VALUE_CONVERTER" || s.key == apicurio
+		return strings.HasPrefix(s.key, "CONNECT_") || s.key == configTopic || s.key == "KEY_CONVERTER" || s.key == "VALUE_CONVERTER" || s.key == apicurio
 	})
 }
 
@@ -194,9 +224,12 @@ func (c *conversion) environWorker(l *layer, given []*setting, beside bool) {
 				avro = append(avro, &setting{key: converter, raw: "io.apicurio.registry.utils.converter.AvroConverter", file: s.file, line: s.line})
 			}
 		}
-		if !ours && !slices.Contains([]string{"BOOTSTRAP_SERVERS", "KEY_CONVERTER", "VALUE_CONVERTER", "GROUP_ID", "CONFIG_STORAGE_TOPIC", "OFFSET_STORAGE_TOPIC", "STATUS_STORAGE_TOPIC"}, option) {
-			if ofConverter(workerOption(option)) {
+		if !ours && !slices.Contains([]string{"BOOTSTRAP_SERVERS", "KEY_CONVERTER", "VALUE_CONVERTER", "GROUP_ID", configTopic, "OFFSET_STORAGE_TOPIC", "STATUS_STORAGE_TOPIC"}, option) {
+			switch {
+			case ofConverter(workerOption(option)):
 				c.out.ignored(&setting{key: "$" + s.key}, "Debezium's image takes this option only from CONNECT_"+s.key+": if yours takes it from this variable, rename it in the file that is imported")
+			case beside && s.key != apicurio:
+				c.out.ignored(&setting{key: "$" + s.key}, "it sets no option that changes the messages")
 			}
 			continue // what it is for, a connector cannot refer to
 		}
@@ -210,7 +243,11 @@ func (c *conversion) environWorker(l *layer, given []*setting, beside bool) {
 			}
 			return "${env:" + name + "}"
 		})
-		own.settings = append(own.settings, &setting{key: workerOption(option), raw: raw, file: s.file, line: s.line})
+		worker := &setting{key: workerOption(option), raw: raw, file: s.file, line: s.line}
+		if ours && (option == "KEY_CONVERTER" || option == "VALUE_CONVERTER") {
+			worker.overwritten = s.key
+		}
+		own.settings = append(own.settings, worker)
 	}
 	own.settings = append(own.settings, avro...)
 	if c.layers = append(c.layers, own); !beside { // those beside a process count before it

@@ -32,7 +32,7 @@ func (c *conversion) sink() {
 		c.ignore("it is of the sink that is refused", c.keys("sink."+kind.value+".")...)
 		return
 	}
-	c.unknown("sink."+kind.value+".", "is no option of this sink that is known to change nothing: remove it, if the messages do not depend on it")
+	c.ignore(unheardOf, c.keys("sink."+kind.value+".")...) // http and nats have taken all that these sinks know
 }
 
 // oneOfAName refuses headers of one name, of which Debezium's sinks for HTTP and NATS send the last alone.

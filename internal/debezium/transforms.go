@@ -46,7 +46,7 @@ func (c *conversion) router() {
 				if c.kind == mongodb {
 					own = "; Debezium's outbox event router is " + routerClasses()[1]
 				}
-				if c.hasRouter() {
+				if c.routerName() != "" {
 					own = ""
 				}
 				c.problem(class, "this transformation would change the messages, and is not built into tailbox: do without it, or keep Debezium for this outbox%s", own)
@@ -57,7 +57,7 @@ func (c *conversion) router() {
 			c.ofRefused(name)
 		default:
 			found = name
-			c.mongoRouter = strings.HasSuffix(class.value, ".MongoEventRouter")
+			c.ofDatabase(class)
 			c.out.section(0, "router", class.key)
 		}
 	}
@@ -82,18 +82,36 @@ func (c *conversion) router() {
 	c.formats()
 }
 
-// hasRouter reports whether an outbox event router is in the list of transformations.
-func (c *conversion) hasRouter() bool {
-	return slices.ContainsFunc(commas(c.settings["transforms"].value), func(name string) bool {
-		class := c.settings["transforms."+name+".type"]
-		return class != nil && slices.Contains(routerClasses(), class.value)
-	})
+// ofDatabase refuses a router that is made for another kind of database. Its options are then judged as those of the router that this one needs.
+func (c *conversion) ofDatabase(class *setting) {
+	plain, mongo := routerClasses()[0], routerClasses()[1]
+	c.mongoRouter = class.value == mongo
+	switch {
+	case c.kind == "" || c.mongoRouter == (c.kind == mongodb):
+		return
+	case c.mongoRouter:
+		c.problem(class, "is for MongoDB's documents: this database needs %s, with its options table.*", plain)
+	default:
+		c.problem(class, "stops Debezium at the first document, because it reads rows of a table: MongoDB needs %s", mongo)
+	}
+	c.mongoRouter = !c.mongoRouter
 }
 
-// ofRefused lists the options of a transformation that is refused, and of its predicate.
+// routerName is the name of the outbox event router in the list of transformations; "" if there is none.
+func (c *conversion) routerName() string {
+	for _, name := range commas(c.settings["transforms"].value) {
+		if class := c.settings["transforms."+name+".type"]; class != nil && slices.Contains(routerClasses(), class.value) {
+			return name
+		}
+	}
+	return ""
+}
+
+// ofRefused lists the options of a transformation that is refused, and of its predicate, unless the router has the same one.
 func (c *conversion) ofRefused(name string) {
 	prefixes := []string{"transforms." + name + "."}
-	if s := c.settings["transforms."+name+".predicate"]; s != nil {
+	router := c.settings["transforms."+c.routerName()+".predicate"]
+	if s := c.settings["transforms."+name+".predicate"]; s != nil && !router.is(s.value) {
 		prefixes = append(prefixes, "predicates."+s.value+".")
 	}
 	c.listAll("it is of the transformation that is refused", prefixes...)
@@ -129,7 +147,7 @@ func (c *conversion) passes(name string, class *setting, routed, renamed bool) (
 	if why == "" {
 		return false, false
 	}
-	if !c.hasRouter() {
+	if c.routerName() == "" {
 		why = "there is no outbox event router, whose messages it could change"
 	}
 	p, defined := c.predicateOf("transforms." + name + ".")

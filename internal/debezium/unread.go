@@ -47,6 +47,11 @@ func (c *conversion) read(f File) {
 		c.problems = append(c.problems[:problems], slices.DeleteFunc(slices.Clone(c.problems[problems:]), func(p *Problem) bool {
 			return p.Reason == noOptionValue || p.Key == "JSON" || p.Key == "YAML"
 		})...)
+		return
+	}
+	if told := c.problems[problems:]; len(l.settings) == 0 && len(told) > 1 && !slices.ContainsFunc(told, func(p *Problem) bool { return p.Reason != noOptionValue }) {
+		c.problems = c.problems[:problems]
+		c.form(l, "it holds no options: "+formsRead) // but the settings of another program, say
 	}
 }
 

@@ -81,6 +81,27 @@ func TestImportMarkdown(t *testing.T) {
 	}
 }
 
+// TestImportPagesAndPrograms: what sends something else than a connector is named so, whatever Markdown and scripts hold beside that.
+func TestImportPagesAndPrograms(t *testing.T) {
+	t.Parallel()
+	const order = "curl -X POST http://localhost:8080/orders -d '{\"name\": \"a\", \"members\": [1]}'\n"
+	const server = "```properties\ndebezium.source.connector.class=io.debezium.connector.postgresql.PostgresConnector\n```\n"
+	for name, c := range map[string][2]string{
+		// as in Thieus/demo-pattern-outbox-with-dbz
+		"README.md": {"# Teams\n\n```sh\ncurl http://localhost:8083/connectors/outbox/status\n" + order + "```\n", "it is Markdown without a shell command that sends a connector"},
+		"order.sh":  {"#!/bin/sh\n" + order, "it is a script that sends no connector"},
+		// as in fangqiank/Stream-Postgres-WAL-Changes-Into-.NET-with-Npgsql
+		"settings.md": {"```json\n{ \"config\": 1 }\n```\n\n```sh\ncurl http://connect:8083/connectors\n```\n\n```json\n{ \"b\": 1 }\n```\n", "it is Markdown without a shell command that sends a connector"},
+		"server.md":   {server + "\n```\nGET /connectors\n\nPUT /connectors/a/pause\n```\n", "it is Markdown without a shell command that sends a connector, which tailbox does not read: write its options debezium.*"},
+		// as in ptaylon/temporal-banking-workflow
+		"application.yml": {"server: {port: 8081}\nspring: {application: {name: account}}\n", "it holds no options: tailbox reads properties"},
+	} {
+		if got := fmt.Sprint(importError(name, c[0])); !strings.HasPrefix(got, name+": form: "+c[1]) || strings.Contains(got, "\n") {
+			t.Errorf("%s: %s, want %q", name, got, c[1])
+		}
+	}
+}
+
 // TestImportScriptsOfFiles: a script that sends a file is answered with the file's name.
 func TestImportScriptsOfFiles(t *testing.T) {
 	t.Parallel()
@@ -101,6 +122,7 @@ func TestImportScriptsOfFiles(t *testing.T) {
 		"./render.sh | " + send + "-o /tmp/answer.json -d @-":                 printed,
 		"CONFIG=$(./render.sh)\n" + send + "--data \"$CONFIG\"":               printed,
 		"curl http://connect:8083/connectors -o /tmp/answer.json":             "it is a script that sends no connector",
+		"docker compose up -d\n@echo up\ncurl http://connect:8083":            "it is a script that sends no connector",
 		"docker run -e BOOTSTRAP_SERVERS=k:9092 debezium/connect":             "it is a script with docker run, which tailbox does not read: give the answer of GET",
 		"set -e\ndocker compose up -d":                                        "it is a script that sends no connector",
 	} {
