@@ -155,8 +155,8 @@ type conversion struct {
 	variables variables
 	// inForce is the profile of Quarkus that Debezium Server runs in.
 	inForce string
-	// worked: a worker's variables are read; image: they are those of Debezium's image.
-	worked  bool
+	// worked are the variables of a worker that are read, nil if there is none; image: they are those of Debezium's image.
+	worked  []string
 	image   bool
 	columns columnSchemas
 	// What several parts need: the kind of database, the outbox tables, the connection, and the router's options.

@@ -15,7 +15,7 @@ import (
 
 // formsRead names what can be read, for errors.
 const formsRead = "tailbox reads properties, a connector as JSON or YAML (alone, with its name, or as GET /connectors answers), KafkaConnector, KafkaConnect and ConfigMap of Kubernetes, " +
-	"DebeziumServer of its operator, compose files, .env files, and scripts, files of HTTP clients and collections of Postman that send one connector"
+	"DebeziumServer of its operator, compose files, .env files, and scripts, files of HTTP clients, collections of Postman and exports of Insomnia that send one connector"
 
 var (
 	curl        = regexp.MustCompile(`(?m)^[^={\n]*\bcurl\s|\$\(\s*curl\s`)
@@ -29,6 +29,8 @@ var (
 	sent        = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[ \t=]*["']?@["']?([^\s"'()-][^\s"'()]+)`)
 	fed         = regexp.MustCompile(`(?:<|\bcat\s|\bjq\s(?:[^|\n]*\s)?|\s-T|--upload-file|--post-file|\b(?:kubectl|oc)\s[^|\n]*\s(?:-f|--filename))[\s=]*["']?([\w./${}-]+\.(?:json|ya?ml)(?:\.\w+)*)`)
 	printed     = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[\s=]*["']?(?:@-|\$)`)
+	answered    = regexp.MustCompile(`(?:\s-\w*o|--output)[\s=]*["']?([\w./${}-]+)`)
+	wholeLine   = regexp.MustCompile(`(?:\\\r?\n|[^\n])+`)
 	interpolate = regexp.MustCompile(`\$\$|\$([A-Za-z_][A-Za-z0-9_]*)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])([^}]*))?\}`)
 	dependent   = regexp.MustCompile(`\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)`)
 )
@@ -95,8 +97,11 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 		}
 	}
 	data, file := sentConnector(text, form), sentFile(text)
+	if form == forms.Markdown && body.Match(text) { // it may show requests to others
+		file = sentFile(toConnectors(text))
+	}
 	switch {
-	case alone, form == forms.Markdown && (!sends || data == nil && (file == "" || body.Match(text))):
+	case alone, form == forms.Markdown && (!sends || data == nil && file == ""):
 		c.unread = append(c.unread, unread{l.name, forms.WhyUnread(l.name, text)})
 	case !sends && (!scriptName.MatchString(l.name) || forms.Declares(text) || readVariables(l.name, text) != nil):
 		return text
@@ -137,14 +142,23 @@ func sentConnector(text []byte, form string) []byte {
 	return data
 }
 
-// sentFile is the file that a script sends, as it is named there; "" if none is.
+// sentFile is the file that a script sends, as it is named there; "" if none is. A file that curl writes an answer to is none, though the script may print it.
 func sentFile(text []byte) string {
+	answers := answered.FindAllSubmatch(text, -1)
 	for _, names := range []*regexp.Regexp{sent, fed} {
-		if found := names.FindSubmatch(text); found != nil {
-			return string(found[1])
+		for _, found := range names.FindAllSubmatch(text, -1) {
+			if !slices.ContainsFunc(answers, func(a [][]byte) bool { return bytes.Equal(a[1], found[1]) }) {
+				return string(found[1])
+			}
 		}
 	}
 	return ""
+}
+
+// toConnectors returns the lines of a page that call Kafka Connect, each with those that it goes on in.
+func toConnectors(text []byte) []byte {
+	lines := slices.DeleteFunc(wholeLine.FindAll(text, -1), func(line []byte) bool { return !curl.Match(line) || !bytes.Contains(line, []byte("/connectors")) })
+	return bytes.Join(lines, []byte("\n"))
 }
 
 // form notes that a file is of a form that cannot be read.
@@ -235,7 +249,7 @@ func (c *conversion) document(l *layer, t *forms.Tree) {
 		c.containers(l, t.Get("spec", "containers"))
 	case t.Get("apiVersion") != nil && kind != "":
 		return // another resource, such as a Service beside the connector
-	case t.Get("debezium") != nil && t.Get("debezium").Kind == forms.Mapping && t.Get("debezium", "connector.class") == nil:
+	case ofQuarkus(t.Get("debezium")):
 		c.nested(l, "", t)
 	case t.Get("error_count") != nil && t.Get("configs") != nil, t.Get("connector", "state") != nil && t.Get("tasks") != nil:
 		c.form(l, "it says how a connector is, and not what it does: "+forms.Ask)
@@ -251,15 +265,13 @@ func (c *conversion) document(l *layer, t *forms.Tree) {
 			return
 		}
 		c.fields(l, "", t.Get("config"))
-		if t.Get("initial_state") != nil {
-			c.out.ignored(&setting{key: "initial_state"}, notAskedState)
-		}
+		c.besideConfig(t)
 		if got := (&layer{settings: l.settings[from:]}); got.has("connector.class") || !got.has(serverPrefix+"source.connector.class") {
 			c.setApart(l, from)
 		}
-	case strings.Contains(t.Is("info", "schema"), "postman.com"):
+	case strings.Contains(t.Is("info", "schema"), "postman.com"), strings.Contains(t.Is("__export_source"), "insomnia"):
 		var bodies []string
-		t.Walk(func(t *forms.Tree) { bodies = append(bodies, t.Is("request", "body", "raw")) })
+		t.Walk(func(t *forms.Tree) { bodies = append(bodies, t.Is("request", "body", "raw"), t.Is("body", "text")) })
 		c.bodies(l, bodies)
 	case expanded(t):
 		var all []*forms.Tree
@@ -273,6 +285,19 @@ func (c *conversion) document(l *layer, t *forms.Tree) {
 		c.fields(l, "", t)
 		if bareConnector(l.settings[from:]) {
 			c.setApart(l, from)
+		}
+	}
+}
+
+// besideConfig lists what stands beside the name and the options of a connector.
+func (c *conversion) besideConfig(t *forms.Tree) {
+	for _, f := range t.Fields {
+		switch f.Key {
+		case "name", "class", "tasksMax", "config", "tasks", "type": // the last two as GET /connectors/NAME answers
+		case "initial_state", "state", "pause":
+			c.out.ignored(&setting{key: f.Key}, notAskedState)
+		default:
+			c.out.ignored(&setting{key: f.Key}, "it stands beside the connector's options")
 		}
 	}
 }
@@ -314,6 +339,11 @@ func expanded(t *forms.Tree) bool {
 // isConnector reports whether a document is a connector, in one of its forms.
 func isConnector(t *forms.Tree) bool {
 	return t.Is("kind") == "KafkaConnector" || ofConfluent(t) || t.Get("kind") == nil && (t.Get("config") != nil || t.Get("connector.class") != nil || t.Get("connectorConfiguration") != nil)
+}
+
+// ofQuarkus reports whether what stands under debezium are options of Debezium Server. A program of Spring may have a connector there, and a chart its values.
+func ofQuarkus(t *forms.Tree) bool {
+	return t != nil && t.Get("connector.class") == nil && slices.ContainsFunc(t.Fields, func(f forms.Field) bool { return optionVariable.MatchString(variableOf(serverPrefix + f.Key)) })
 }
 
 // nested reads options whose names stand in pieces, one inside the other, as Quarkus has them in YAML. Its key ~ is the name above.

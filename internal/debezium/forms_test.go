@@ -113,6 +113,9 @@ func TestImportForms(t *testing.T) {
 		"one request of several":   {worker, "PUT /connectors/files/config\n\n" + other + "\nPOST /connectors\nAccept: */*\n\n" + connector},
 		"a collection of Postman": {worker, `{"info": {"schema": "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"}, "item": [{"name": "folder", "item": [{"request": {"method": "GET"}}, {"request": {"body": {"mode": "raw", "raw": ` +
 			encoded(t, connector) + `}}, "response": [{"originalRequest": {"body": {"raw": ` + encoded(t, connector) + `}}}]}]}]}`},
+		// as in himnay/learning-debezium
+		"an export of Insomnia": {worker, `{"_type": "export", "__export_source": "insomnia.desktop.app:v11", "resources": [{"_type": "workspace"}, {"_type": "request", "body": {"mimeType": "application/json", "text": ` +
+			encoded(t, connector) + `}}]}`},
 		"a function's argument":        {worker, "register() {\n  http PUT \"$1/connectors/$2/config\" <<<\"$3\"\n}\nregister http://connect:8083 outbox '" + connector + "'\n"},
 		"another command's text":       {worker, "playground connector create --name outbox << 'EOF'\n" + connector + "\nEOF\n"},
 		"a KafkaConnector in a script": {worker, "#!/bin/sh\nkubectl -n kafka apply -f - <<'EOF'\n" + strimzi + "EOF\nkubectl wait --for=condition=Ready kafkaconnector/x\n"},

@@ -158,7 +158,7 @@ func TestReportReasons(t *testing.T) {
 	}
 	server := served(t, "debezium.format.schemas.enable=false", "debezium.format.key.schemas.enable=false", "debezium.format.value.schemas.enable=false")
 	http := served(t, httpSink, "debezium.sink.http.authentication.type=jwt", "debezium.sink.http.authentication.jwt.username=u")
-	state := []debezium.File{{Name: "c.json", Data: []byte(strings.Replace(text(t, "connector.json"), "{", `{"initial_state": "STOPPED",`, 1))}, {Name: "w", Data: []byte(text(t, "worker.properties"))}}
+	state := []debezium.File{{Name: "c.json", Data: []byte(strings.Replace(text(t, "connector.json"), "{", `{"initial_state": "STOPPED", "retired": true,`, 1))}, {Name: "w", Data: []byte(text(t, "worker.properties"))}}
 	for name, c := range map[string]struct {
 		files     []debezium.File
 		key, want string
@@ -171,6 +171,7 @@ func TestReportReasons(t *testing.T) {
 		"its options":                  {without("postgres", "transforms"), "value.converter.schemas.enable", "format.value"},
 		"schemas of each format":       {server, "debezium.format.schemas.enable", "key, value and header have this option of their own, or need none"},
 		"an authentication":            {http, "debezium.sink.http.authentication.jwt.username", "it is of the authentication that is refused"},
+		"beside the options":           {state, "retired", "it stands beside the connector's options"}, // as in vicle1908/kafka-transactional-microservices
 		"a state":                      {state, "initial_state", "it says whether Debezium runs, which tailbox does not ask"},
 	} {
 		if told, _ := fates(t, c.files, bytea); told[c.key].How != c.want {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/internal/debezium/forms"
+	"github.com/tailbox/tailbox/router"
 )
 
 // compose reads the environment of the services that are Debezium's.
@@ -85,8 +86,10 @@ func (c *conversion) containers(l *layer, all *forms.Tree) {
 
 // process takes the variables of a service or a container, which stands at a place in its file, if that is Debezium's. Others that it has under a key are not read.
 func (c *conversion) process(l *layer, given []*setting, of *forms.Tree, place, others, field, fix string) {
-	server, worker := serves(given), works(given) || slices.ContainsFunc(given, func(s *setting) bool { return ofConverter(workerOption(s.key)) })
-	if !server && !worker && !strings.Contains(of.Is("image"), "debezium") {
+	server, worker := serves(given), works(given) || slices.ContainsFunc(given, func(s *setting) bool {
+		return ofConverter(workerOption(s.key)) || imageName.MatchString(of.Is("image")) && slices.Contains(imageVariables(), s.key)
+	})
+	if !server && !worker && !debeziumImage.MatchString(of.Is("image")) {
 		return
 	}
 	c.unreadPart(l, place+others, of.Get(others), field, fix)
@@ -101,6 +104,9 @@ func (c *conversion) process(l *layer, given []*setting, of *forms.Tree, place, 
 	c.environ(l, given, true)
 }
 
+// debeziumImage is the name of an image that may run Debezium: one of it, or Confluent's of Kafka Connect.
+var debeziumImage = regexp.MustCompile(`debezium|\bcp-(?:kafka|server)-connect`)
+
 // imageName is the name of Debezium's image of Kafka Connect, in whatever registry.
 var imageName = regexp.MustCompile(`(?:^|/)debezium/connect(?:-base)?(?:[:@]|$)`)
 
@@ -110,7 +116,7 @@ func inImage(image string, given []*setting) bool {
 	has := func(name string) bool {
 		return slices.ContainsFunc(given, func(s *setting) bool { return s.key == name })
 	}
-	return imageName.MatchString(image) || has(configTopic) && !has("CONNECT_"+configTopic)
+	return imageName.MatchString(image) || has(configTopic) && !has("CONNECT_"+configTopic) && inOne(given) == ""
 }
 
 // configTopic is the variable of the topic that a worker keeps its configurations in.
@@ -184,9 +190,41 @@ func serves(given []*setting) bool {
 }
 
 func works(given []*setting) bool {
-	return slices.ContainsFunc(given, func(s *setting) bool {
-		return strings.HasPrefix(s.key, "CONNECT_") || s.key == configTopic || s.key == "KEY_CONVERTER" || s.key == "VALUE_CONVERTER" || s.key == apicurio
-	})
+	return slices.ContainsFunc(given, func(s *setting) bool { return certain(s.key) })
+}
+
+// certain reports whether a variable is a worker's: one that a worker needs, or that changes messages. Others with CONNECT_ in front may be those of a
+// process that talks to a worker, such as CONNECT_URL.
+func certain(name string) bool {
+	option, ours := strings.CutPrefix(name, "CONNECT_")
+	if !ours {
+		return slices.Contains([]string{configTopic, "KEY_CONVERTER", "VALUE_CONVERTER", apicurio, "KAFKA_CONNECT_CONFIGURATION"}, name)
+	}
+	key := workerOption(option)
+	return slices.Contains(imageVariables(), option) || ofConverter(key) || ofWorker(key) || option == "CONFIGURATION" || option == advertisedHost
+}
+
+// advertisedHost is the rest of the name of a variable that Confluent's image does not start without. It has another value in each worker of a group.
+const advertisedHost = "REST_ADVERTISED_HOST_NAME"
+
+// imageVariables are those that Debezium's image takes without CONNECT_ in front, too.
+func imageVariables() []string {
+	return []string{"BOOTSTRAP_SERVERS", "KEY_CONVERTER", "VALUE_CONVERTER", "GROUP_ID", configTopic, "OFFSET_STORAGE_TOPIC", "STATUS_STORAGE_TOPIC"}
+}
+
+// groupVariable is the variable of a worker's group, with its value.
+var groupVariable = regexp.MustCompile(`^(?:CONNECT_)?GROUP_ID=.|CONNECT_CONFIGURATION=`)
+
+// deciding returns those variables of a worker, with their values, that are the same in each worker of a group, sorted.
+func deciding(given []*setting) []string {
+	all := []string{}
+	for _, s := range given {
+		if name := strings.TrimPrefix(s.key, "KAFKA_"); slices.Contains(imageVariables(), name) || certain(name) && !strings.HasSuffix(name, advertisedHost) {
+			all = append(all, s.key+"="+s.raw)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // environ takes the variables of one process: options of Debezium Server, or of a worker of Kafka Connect. All others may be referred to. Those of a .env file
@@ -209,13 +247,34 @@ func (c *conversion) environ(l *layer, given []*setting, beside bool) {
 	}
 }
 
+// environWorker takes the variables of a worker of Kafka Connect. A second worker of the same group with the same options is the same one.
 func (c *conversion) environWorker(l *layer, given []*setting, beside bool) {
-	if c.worked && beside {
-		c.form(l, "it has the variables of a second worker of Kafka Connect: give those of one")
-		return
+	if beside {
+		options := deciding(given)
+		switch {
+		case c.worked == nil:
+			c.worked = options
+		case slices.Equal(options, c.worked) && slices.ContainsFunc(options, groupVariable.MatchString):
+			c.out.ignored(&setting{key: "another worker of Kafka Connect"}, "it has the group and the options of the one before")
+			return
+		default:
+			c.form(l, "it has the variables of a second worker of Kafka Connect: give those of one")
+			return
+		}
 	}
-	c.worked = c.worked || beside
 	own := &layer{name: l.name}
+	if prefix := inOne(given); prefix != "" {
+		own.settings = c.unpacked(given, prefix, beside)
+	} else {
+		own.settings = c.eachVariable(given, beside)
+	}
+	if c.layers = append(c.layers, own); !beside { // those beside a process count before it
+		c.layers = append([]*layer{own}, c.layers[:len(c.layers)-1]...)
+	}
+}
+
+// eachVariable returns the options of a worker that takes each from a variable of its own.
+func (c *conversion) eachVariable(given []*setting, beside bool) (own []*setting) {
 	var avro []*setting
 	for _, s := range given {
 		option, ours := strings.CutPrefix(s.key, "CONNECT_")
@@ -224,35 +283,73 @@ func (c *conversion) environWorker(l *layer, given []*setting, beside bool) {
 				avro = append(avro, &setting{key: converter, raw: "io.apicurio.registry.utils.converter.AvroConverter", file: s.file, line: s.line})
 			}
 		}
-		if !ours && !slices.Contains([]string{"BOOTSTRAP_SERVERS", "KEY_CONVERTER", "VALUE_CONVERTER", "GROUP_ID", configTopic, "OFFSET_STORAGE_TOPIC", "STATUS_STORAGE_TOPIC"}, option) {
+		if !ours && !slices.Contains(imageVariables(), option) {
 			switch {
 			case ofConverter(workerOption(option)):
 				c.out.ignored(&setting{key: "$" + s.key}, "Debezium's image takes this option only from CONNECT_"+s.key+": if yours takes it from this variable, rename it in the file that is imported")
 			case beside && s.key != apicurio:
-				c.out.ignored(&setting{key: "$" + s.key}, "it sets no option that changes the messages")
+				c.out.ignored(&setting{key: "$" + s.key}, changesNothing)
 			}
 			continue // what it is for, a connector cannot refer to
 		}
-		// A reference stays one to the environment, in the words of Kafka Connect. A default decides now.
-		raw := expression.ReplaceAllStringFunc(s.raw, func(ref string) string {
-			name, byDefault, has := strings.Cut(strings.Trim(ref, "${}"), ":")
-			if value, set := c.variables.get(name); set {
-				return value
-			} else if has {
-				return byDefault
-			}
-			return "${env:" + name + "}"
-		})
-		worker := &setting{key: workerOption(option), raw: raw, file: s.file, line: s.line}
+		worker := &setting{key: workerOption(option), raw: c.ofConnect(s.raw), file: s.file, line: s.line}
 		if ours && (option == "KEY_CONVERTER" || option == "VALUE_CONVERTER") {
 			worker.overwritten = s.key
 		}
-		own.settings = append(own.settings, worker)
+		own = append(own, worker)
 	}
-	own.settings = append(own.settings, avro...)
-	if c.layers = append(c.layers, own); !beside { // those beside a process count before it
-		c.layers = append([]*layer{own}, c.layers[:len(c.layers)-1]...)
+	return append(own, avro...)
+}
+
+// changesNothing is why a variable of a worker has no effect.
+const changesNothing = "it sets no option that changes the messages"
+
+// ofConnect writes references as Kafka Connect has them: one stays a reference to the environment. A default decides now.
+func (c *conversion) ofConnect(raw string) string {
+	return expression.ReplaceAllStringFunc(raw, func(ref string) string {
+		name, byDefault, has := strings.Cut(strings.Trim(ref, "${}"), ":")
+		if value, set := c.variables.get(name); set {
+			return value
+		} else if has {
+			return byDefault
+		}
+		return "${env:" + name + "}"
+	})
+}
+
+// inOne returns what the names of variables begin with if one of them, CONFIGURATION, holds the properties of a worker: the images of Strimzi and Redpanda
+// have such. "" if there is none.
+func inOne(given []*setting) string {
+	for _, s := range given {
+		if prefix, ok := strings.CutSuffix(s.key, "CONFIGURATION"); ok && (prefix == "KAFKA_CONNECT_" || prefix == "CONNECT_") {
+			return prefix
+		}
 	}
+	return ""
+}
+
+// loginVariable is the rest of the name of a variable, of such an image, that secures the connection of producers too.
+var loginVariable = regexp.MustCompile(`^(?:TLS|TRUSTED_CERTS|SASL|OAUTH)(?:_|$)`)
+
+// unpacked returns the options of a worker whose properties stand in one variable.
+func (c *conversion) unpacked(given []*setting, prefix string, beside bool) (own []*setting) {
+	for _, s := range given {
+		name, ours := strings.CutPrefix(s.key, prefix)
+		switch {
+		case ours && name == "BOOTSTRAP_SERVERS": // the image writes it in front of the properties, which count before it
+			own = slices.Insert(own, 0, &setting{key: "bootstrap.servers", raw: c.ofConnect(s.raw), file: s.file, line: s.line})
+		case ours && name == "CONFIGURATION":
+			for _, p := range router.ParseProperties([]byte(c.ofConnect(s.raw))) {
+				own = append(own, &setting{key: p.Key, raw: p.Value, file: s.file, line: s.line})
+			}
+		case ours && loginVariable.MatchString(name) && s.raw != "" && s.raw != "false":
+			c.problems = append(c.problems, &Problem{file: s.file, line: s.line, Key: "$" + s.key,
+				Reason: "is not read: write producer.security.protocol, producer.sasl.* and producer.ssl.* into " + prefix + "CONFIGURATION, and remove it"})
+		case beside:
+			c.out.ignored(&setting{key: "$" + s.key}, changesNothing)
+		}
+	}
+	return own
 }
 
 // apicurio is the variable by which Debezium's image makes Apicurio's the worker's converters, whatever other variables say.

@@ -1,6 +1,13 @@
 package debezium
 
-import "strings"
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// classOfProducer is an option that names a class of a producer. The producer hands all its options on to it.
+var classOfProducer = regexp.MustCompile(`(?:\.serializer|partitioner\.class|interceptor\.classes)$`)
 
 // A producer is the options of a Kafka producer, which stand behind one of several prefixes; the first wins.
 type producer struct {
@@ -136,10 +143,14 @@ func (p *producer) others() {
 
 // unknownAll tells what is left of options whose names begin so, and lists those that a Kafka producer does not know.
 func (p *producer) unknownAll(begin string) {
+	why := unheardOf
+	if slices.ContainsFunc(p.problems, func(told *Problem) bool { return classOfProducer.MatchString(told.Key) }) {
+		why = "it may be an option of the class that is refused"
+	}
 	for _, prefix := range p.prefixes {
 		for _, key := range p.keys(prefix + begin) {
 			if !listed("producer." + strings.TrimPrefix(key, prefix)) {
-				p.conversion.ignore(unheardOf, key)
+				p.conversion.ignore(why, key)
 			}
 		}
 		p.unknown(prefix+begin, "is no option of a producer that is known to change nothing: remove it, if the messages do not depend on it")

@@ -112,6 +112,23 @@ func TestImportProducerIgnores(t *testing.T) {
 	}
 }
 
+// TestImportProducerOfClass: an option that a Kafka producer does not know may be of a class that is refused.
+func TestImportProducerOfClass(t *testing.T) {
+	t.Parallel()
+	// as in Tech-Adivas/RailDistTT
+	for _, class := range []string{"value.serializer=io.confluent.kafka.serializers.KafkaAvroSerializer", "interceptor.classes=x.Y", "partitioner.class=x.Y", "acks=all"} {
+		key, value, _ := strings.Cut(class, "=")
+		told, _ := fates(t, []debezium.File{{Name: "f", Data: []byte(serverWith(t, inServer+key+"="+value+"\n"+inServer+"schema.registry.url=http://r"))}}, bytea)
+		want := "it may be an option of the class that is refused"
+		if key == "acks" {
+			want = "Debezium does not know it either: look for a typing error"
+		}
+		if got := told[inServer+"schema.registry.url"]; got.How != want {
+			t.Errorf("%s: %+v", class, got)
+		}
+	}
+}
+
 // A connector's own option counts before the worker's, which is listed.
 func TestImportProducerOverridden(t *testing.T) {
 	t.Parallel()

@@ -72,10 +72,9 @@ func ignoredOptions() []ignoredOption {
 	}
 }
 
-// driverOptions are options of the drivers of Postgres, MySQL and MariaDB that change nothing that the log holds. Debezium passes all options database. and driver. on to them.
+// driverOptions are options of the drivers of Postgres, MySQL and MariaDB that change nothing that the log holds, beside those that end a wait. Debezium passes all options database. and driver. on to them.
 func driverOptions() []string {
-	return []string{"ApplicationName", "allowPublicKeyRetrieval", "autoReconnect", "characterEncoding", "connectTimeout", "connectionTimeZone", "loginTimeout", "requireSSL", "serverTimezone",
-		"socketTimeout", "tcpKeepAlive", "trustServerCertificate", "useSSL", "useUnicode"}
+	return []string{"ApplicationName", "allowPublicKeyRetrieval", "autoReconnect", "characterEncoding", "connectionTimeZone", "requireSSL", "serverTimezone", "tcpKeepAlive", "trustServerCertificate", "useSSL", "useUnicode"}
 }
 
 // admin has metrics and health served at the port where Debezium Server would, but to this machine alone: others have to name a token,
@@ -119,7 +118,7 @@ func (c *conversion) rest() {
 			}
 		}
 		name, source := strings.CutPrefix(key, "source.")
-		if _, option, _ := strings.Cut(name, "."); source && why == "" && (strings.HasPrefix(name, "database.") || strings.HasPrefix(name, "driver.")) && containsFold(driverOptions(), option) {
+		if _, option, _ := strings.Cut(name, "."); source && why == "" && (strings.HasPrefix(name, "database.") || strings.HasPrefix(name, "driver.")) && (containsFold(driverOptions(), option) || strings.HasSuffix(strings.ToLower(option), "timeout")) {
 			why = "it is about the driver's own connection"
 		}
 		if why == "" && source && isRouterOption(name) {

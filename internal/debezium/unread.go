@@ -49,9 +49,13 @@ func (c *conversion) read(f File) {
 		})...)
 		return
 	}
-	if told := c.problems[problems:]; len(l.settings) == 0 && len(told) > 1 && !slices.ContainsFunc(told, func(p *Problem) bool { return p.Reason != noOptionValue }) {
-		c.problems = c.problems[:problems]
-		c.form(l, "it holds no options: "+formsRead) // but the settings of another program, say
+	if told := c.problems[problems:]; c.chosenOptions() == before && (len(told) > 1 || known != "" && len(told) > 0) && !slices.ContainsFunc(told, func(p *Problem) bool { return p.Reason != noOptionValue }) {
+		why := "it holds no options: " + formsRead // but the settings of another program, say
+		if known != "" {
+			why = forms.WhyUnread(l.name, text)
+		}
+		l.settings, c.problems = nil, c.problems[:problems]
+		c.form(l, why)
 	}
 }
 

@@ -93,6 +93,14 @@ func TestImportPagesAndPrograms(t *testing.T) {
 		// as in fangqiank/Stream-Postgres-WAL-Changes-Into-.NET-with-Npgsql
 		"settings.md": {"```json\n{ \"config\": 1 }\n```\n\n```sh\ncurl http://connect:8083/connectors\n```\n\n```json\n{ \"b\": 1 }\n```\n", "it is Markdown without a shell command that sends a connector"},
 		"server.md":   {server + "\n```\nGET /connectors\n\nPUT /connectors/a/pause\n```\n", "it is Markdown without a shell command that sends a connector, which tailbox does not read: write its options debezium.*"},
+		// as in excellalabs/debezium
+		"create.md": {"```sh\ncurl -X POST http://connect:8083/connectors/ \\\n  -d @config.json\n```\n\n```json\n{ \"schema\": { \"type\": \"struct\" } }\n```\n", "it sends config.json: give that file"},
+		"orders.md": {"```sh\ncurl http://shop/orders -d @order.json\n```\n\n```json\n{ \"b\": 1 }\n```\n", "it is Markdown without a shell command that sends a connector"},
+		// as in joaohenriquefsp/prontumed
+		"ci.yml":      {"name: ci\non: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    steps: []\n", "it is a workflow of GitHub Actions, which tailbox does not read"},
+		"spring.yaml": {"debezium:\n  connector.class: io.debezium.connector.postgresql.PostgresConnector\n  transforms: outbox\n", "it holds a connector deeper inside"},
+		// as in aeswibon/manga-cdc
+		"values.yaml": {"tier: dev\nimages: {connect: x}\ndebezium:\n  autoRegister: true\n", "it holds no options: tailbox reads properties"},
 		// as in ptaylon/temporal-banking-workflow
 		"application.yml": {"server: {port: 8081}\nspring: {application: {name: account}}\n", "it holds no options: tailbox reads properties"},
 	} {
@@ -122,9 +130,12 @@ func TestImportScriptsOfFiles(t *testing.T) {
 		"./render.sh | " + send + "-o /tmp/answer.json -d @-":                 printed,
 		"CONFIG=$(./render.sh)\n" + send + "--data \"$CONFIG\"":               printed,
 		"curl http://connect:8083/connectors -o /tmp/answer.json":             "it is a script that sends no connector",
-		"docker compose up -d\n@echo up\ncurl http://connect:8083":            "it is a script that sends no connector",
-		"docker run -e BOOTSTRAP_SERVERS=k:9092 debezium/connect":             "it is a script with docker run, which tailbox does not read: give the answer of GET",
-		"set -e\ndocker compose up -d":                                        "it is a script that sends no connector",
+		// as in safa-56/etiya-crm-lite-microservice
+		"./render.sh | " + send + "-so /tmp/answer.json --data-binary @-\ncat /tmp/answer.json":   printed,
+		"./render.sh | " + send + "--output \"/tmp/answer.json\" -d @-\ncat \"/tmp/answer.json\"": printed,
+		"docker compose up -d\n@echo up\ncurl http://connect:8083":                                "it is a script that sends no connector",
+		"docker run -e BOOTSTRAP_SERVERS=k:9092 debezium/connect":                                 "it is a script with docker run, which tailbox does not read: give the answer of GET",
+		"set -e\ndocker compose up -d":                                                            "it is a script that sends no connector",
 	} {
 		got := fmt.Sprint(importError("register.sh", "#!/bin/sh\n"+script+"\n"))
 		if !strings.HasPrefix(got, "register.sh: form: "+want) || strings.Contains(got, "\n") {
