@@ -31,7 +31,9 @@ func (c *conversion) binary(part, key string, from *setting) {
 	case c.columns.untoldAgain(err):
 	case err != nil:
 		c.problem(delegate, "writes column %s unless it is a bytea, but %v: let the import reach the database, or remove this option if it is one", columns[part], err)
-	case c.columns.blind, strings.Contains(c.columns.byName[columns[part]], `"type":"bytes"`):
+	case c.columns.blind: // only a report shows it
+		c.out.ignored(delegate, "if column "+columns[part]+" is a bytea: the database has not been asked yet")
+	case strings.Contains(c.columns.byName[columns[part]], `"type":"bytes"`):
 		c.out.set(1, "format."+part, "binary", "the column is a bytea now", from)
 		why = "no bytea goes through the delegate"
 	case meant != "":

@@ -116,11 +116,11 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 	case data != nil:
 		return data
 	case file != "":
-		c.form(l, "it sends "+file+": give that file")
+		c.unread = append(c.unread, unread{l.name, "it sends " + file + ": give that file"})
 	case printed.Match(text):
-		c.form(l, "it sends what another command prints: write that into a file, and give the file")
+		c.unread = append(c.unread, unread{l.name, "it sends what another command prints: write that into a file, and give the file"})
 	default:
-		c.form(l, notSent)
+		c.unread = append(c.unread, unread{l.name, notSent})
 	}
 	return nil
 }

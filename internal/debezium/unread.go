@@ -59,9 +59,13 @@ func (c *conversion) read(f File) {
 	}
 }
 
-// unfound names the files that hold a connector in a form that is not read, if no other file holds one. Nothing else is said of them.
+// unfound names the files that hold a connector in a form that is not read, if no other file holds one. Nothing else is said of them. Beside another
+// connector they are listed.
 func (c *conversion) unfound() {
 	if _, set := c.variables.get(variableOf(serverPrefix + "source.connector.class")); set || c.chosenOptions() > 0 {
+		for _, u := range c.unread {
+			c.out.ignored(&setting{key: "form", file: u.name}, "another file holds the connector; without that file: "+u.why)
+		}
 		return
 	}
 	for _, u := range c.unread {

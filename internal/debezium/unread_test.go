@@ -149,6 +149,43 @@ func TestImportScriptsOfFiles(t *testing.T) {
 	}
 }
 
+// TestImportFilesBesideAConnector: a script given together with the file that it sends is left aside, and listed.
+func TestImportFilesBesideAConnector(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]string{
+		"curl -d @connector.json http://connect:8083/connectors":                "it sends connector.json: give that file",
+		"jq .config connector.json | curl -d @- http://connect:8083/connectors": "it sends connector.json: give that file",
+		"./render.sh | curl -d @- http://connect:8083/connectors":               "it sends what another command prints: write that into a file, and give the file",
+		"curl http://connect:8083/connectors":                                   "it is a script that sends no connector",
+	} {
+		files := []debezium.File{{Name: "register.sh", Data: []byte("#!/bin/sh\n" + script + "\n")}, {Name: "connector.json", Data: []byte(text(t, "connector.json"))},
+			{Name: "worker.properties", Data: []byte(text(t, "worker.properties"))}}
+		told, err := fates(t, files, bytea)
+		if got := told["form"]; err != nil || got.Fate != debezium.NoEffect || !strings.HasPrefix(got.How, "another file holds the connector; without that file: "+want) {
+			t.Errorf("%s: %+v, %v, want %q", script, got, err, want)
+		}
+	}
+}
+
+// TestImportPipedDocument: what a script changes before it sends it is not what stands there, as in a script that renders its connector by envsubst.
+func TestImportPipedDocument(t *testing.T) {
+	t.Parallel()
+	const send = "curl -d @- http://connect:8083/connectors\n"
+	for script, want := range map[string]string{
+		"cat <<EOF | DOLLAR='$' envsubst | " + send:                 "the script changes it with envsubst before it sends it",
+		"config() {\n  cat <<EOF | sed s/a/b/\n%s\nEOF\n}\n" + send: "the script changes it with sed before it sends it",
+		"cat <<EOF | " + send:                                       "",
+	} {
+		if !strings.Contains(script, "%s") {
+			script += "%s\nEOF\n"
+		}
+		got := fmt.Sprint(importError("register.sh", "#!/bin/sh\n"+fmt.Sprintf(script, text(t, "connector.json"))))
+		if want != "" && !strings.Contains(got, "JSON: cannot be read: "+want) || want == "" && strings.Contains(got, "changes it") {
+			t.Errorf("%s: %s, want %q", script, got, want)
+		}
+	}
+}
+
 func importError(name, data string) error {
 	_, err := debezium.Import([]debezium.File{{Name: name, Data: []byte(data)}}, environment(), nil, bytea)
 	return err
