@@ -116,7 +116,7 @@ func openTable(ctx context.Context, c *server.Config, s *server.Conn) (*Table, e
 	if err != nil {
 		return nil, err
 	}
-	if server.IsOn(values["read_only"]) || server.IsOn(values["super_read_only"]) {
+	if server.ReadOnly(values) {
 		return nil, server.ErrReadOnly
 	}
 	info, err := catalog.Describe(ctx, s, &c.Tables[0])

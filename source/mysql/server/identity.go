@@ -14,6 +14,11 @@ import (
 // IsOn reports whether a variable has a value that means ON.
 func IsOn(value string) bool { return value != "" && value != "OFF" && value != "0" }
 
+// ReadOnly reports whether read_only or super_read_only has a value that means ON.
+func ReadOnly(values map[string]string) bool {
+	return IsOn(values["read_only"]) || IsOn(values["super_read_only"])
+}
+
 // Account is the name of a session's account, as GRANT has it.
 func Account(ctx context.Context, s *Conn) (string, error) {
 	who, err := s.Texts(ctx, "SELECT CURRENT_USER()")
@@ -117,10 +122,8 @@ func Inspect(ctx context.Context, s *Conn) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range []string{values["read_only"], values["super_read_only"]} {
-		if v != "" && v != "OFF" && v != "0" {
-			return nil, ErrReadOnly
-		}
+	if ReadOnly(values) {
+		return nil, ErrReadOnly
 	}
 	for _, r := range need {
 		if value, ok := values[r.Name]; ok && r.Level == check.Problem && !slices.Contains(r.Good, value) {

@@ -60,6 +60,13 @@ func (c *checker) questions() []prepare.Question {
 		at("lock", c.lock), at("tables tailbox_*", c.ownTables), at("outbox tables", c.outboxTables), at("first start", c.firstStart)}
 }
 
+// primary reports a server that takes no writes.
+func (c *checker) primary(values map[string]string) {
+	if server.ReadOnly(values) {
+		c.Add(check.Problem, "let source.url lead to the primary", "the server is read-only: it is a replica, or being switched over")
+	}
+}
+
 // settings looks at what the binlog needs.
 func (c *checker) settings(ctx context.Context) error {
 	names := []string{"read_only", "super_read_only", "binlog_expire_logs_seconds", "expire_logs_days", "binlog_row_value_options", "gtid_strict_mode"}
@@ -71,9 +78,7 @@ func (c *checker) settings(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if server.IsOn(values["read_only"]) || server.IsOn(values["super_read_only"]) {
-		c.Add(check.Problem, "let source.url lead to the primary", "the server is read-only: it is a replica, or being switched over")
-	}
+	c.primary(values)
 	for _, r := range need {
 		if value, ok := values[r.Name]; ok && !slices.Contains(r.Good, value) {
 			c.Add(r.Level, r.Fix, "%s is %s: %s", r.Name, value, r.What)

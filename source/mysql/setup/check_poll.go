@@ -16,9 +16,7 @@ func (c *checker) writable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if server.IsOn(values["read_only"]) || server.IsOn(values["super_read_only"]) {
-		c.Add(check.Problem, "let source.url lead to the primary", "the server is read-only: it is a replica, or being switched over")
-	}
+	c.primary(values)
 	return nil
 }
 
