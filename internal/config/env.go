@@ -11,6 +11,16 @@ import (
 // such as ${routedByValue}, stays as it is.
 var variable = regexp.MustCompile(`\$\{([A-Z0-9_]+)(:-[^}]*)?\}`)
 
+// Unset returns the variables that a text refers to without a default, and that the environment does not have, as often as they stand there.
+func Unset(s string, env func(string) (string, bool)) (names []string) {
+	for _, found := range variable.FindAllStringSubmatch(s, -1) {
+		if _, set := env(found[1]); !set && found[2] == "" {
+			names = append(names, found[1])
+		}
+	}
+	return names
+}
+
 // An expansion puts the environment into a text.
 type expansion func(s string, env func(string) (string, bool)) (string, []error)
 

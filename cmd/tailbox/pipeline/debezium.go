@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -115,18 +114,9 @@ func describer(ctx context.Context, sh *cli.Shell, unreachable *error) debezium.
 	}
 }
 
-// variable is one that an address has without a default.
-var variable = regexp.MustCompile(`\$\{([A-Z0-9_]+)\}`)
-
 // addressOf reads an address as source.url is read.
 func addressOf(sh *cli.Shell, kind, address string) (string, error) {
-	var unset []string
-	for _, found := range variable.FindAllStringSubmatch(address, -1) {
-		if _, set := sh.Env(found[1]); !set {
-			unset = append(unset, found[1])
-		}
-	}
-	if len(unset) > 0 {
+	if unset := config.Unset(address, sh.Env); len(unset) > 0 {
 		return "", fmt.Errorf("the import cannot ask the database, because these environment variables are not set: %s", strings.Join(unset, ", "))
 	}
 	file, err := config.Parse("source.url", []byte("url: "+address), sh.Env)
