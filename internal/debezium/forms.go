@@ -100,28 +100,22 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 	if form == forms.Markdown && body.Match(text) { // it may show requests to others
 		file = sentFile(toConnectors(text))
 	}
+	why := notSent
 	switch {
 	case alone, form == forms.Markdown && (!sends || data == nil && file == ""):
-		c.unread = append(c.unread, unread{l.name, forms.WhyUnread(l.name, text)})
+		why = forms.WhyUnread(l.name, text)
 	case !sends && (!scriptName.MatchString(l.name) || forms.Declares(text) || readVariables(l.name, text) != nil):
 		return text
-	case !sends:
-		why := notSent
-		if file != "" {
-			why = "it sends " + file + ": give that file"
-		} else if form != "" {
-			why = forms.WhyUnread(l.name, text)
-		}
-		c.unread = append(c.unread, unread{l.name, why})
-	case data != nil:
+	case sends && data != nil:
 		return data
 	case file != "":
-		c.unread = append(c.unread, unread{l.name, "it sends " + file + ": give that file"})
-	case printed.Match(text):
-		c.unread = append(c.unread, unread{l.name, "it sends what another command prints: write that into a file, and give the file"})
-	default:
-		c.unread = append(c.unread, unread{l.name, notSent})
+		why = "it sends " + file + ": give that file"
+	case !sends && form != "":
+		why = forms.WhyUnread(l.name, text)
+	case sends && printed.Match(text):
+		why = "it sends what another command prints: write that into a file, and give the file"
 	}
+	c.unread = append(c.unread, unread{l.name, why})
 	return nil
 }
 
