@@ -118,8 +118,9 @@ func (db *base) steady(ctx context.Context, topic string) ([]time.Duration, erro
 	}
 	var written atomic.Int64
 	errs := make(chan error, latencyWriters)
+	begin := time.Now().Add(time.Second) // all are connected by then
 	for w := range latencyWriters {
-		go func() { errs <- db.writeSteadily(ctx, w, c.from.Add(latencyLasts), c.from, &written) }()
+		go func() { errs <- db.writeSteadily(ctx, w, begin, c.from, &written) }()
 	}
 	var failed error
 	for range latencyWriters {
@@ -137,20 +138,21 @@ func (db *base) steady(ctx context.Context, topic string) ([]time.Duration, erro
 	return c.laps, failed
 }
 
-// writeSteadily is one writer, until a time; rows after from are counted.
-func (db *base) writeSteadily(ctx context.Context, writer int, until, from time.Time, written *atomic.Int64) error {
+// writeSteadily is one writer. Writers take turns at even intervals: a common tick would make a burst of their rows. Rows after from are counted.
+func (db *base) writeSteadily(ctx context.Context, writer int, begin, from time.Time, written *atomic.Int64) error {
 	conn, err := pgx.Connect(ctx, db.pg.SocketURL(db.name))
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	const every = time.Second * latencyWriters / latencyRate
+	pause(time.Until(begin.Add(every * time.Duration(writer) / latencyWriters)))
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		<-tick.C
 		began := time.Now()
-		if began.After(until) {
+		if began.After(from.Add(latencyLasts)) {
 			return nil
 		}
 		_, err := conn.Exec(ctx, `INSERT INTO outbox (aggregatetype, aggregateid, type, payload)
