@@ -3,6 +3,7 @@ package debezium
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -84,8 +85,8 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 	sends := curl.Match(text)
 	if sends || forms.Declares(text) || forms.HoldsResource(text) {
 		found, err := forms.ScriptConnectors(text)
-		switch {
-		case err != nil && strings.HasPrefix(err.Error(), "yaml: "):
+		switch wrong := (*forms.YAMLError)(nil); {
+		case errors.As(err, &wrong):
 			c.unreadable(l, "YAML", text, err)
 			return nil
 		case err != nil:

@@ -204,6 +204,10 @@ func TestImportTemplates(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
+	script := "kubectl apply -f - <<'EOF'\napiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaConnector\n? [a, b]\n: c\nEOF\n"
+	if got := fmt.Sprint(importError("apply.sh", script)); !strings.HasPrefix(got, "apply.sh: YAML: cannot be read: line 3: a key must be a text") {
+		t.Error(got)
+	}
 }
 
 // TestImportScriptParts: a variable that stands for a part of the JSON is named.

@@ -142,11 +142,20 @@ func connectorsIn(text string) ([]*Tree, error) {
 		return nil, nil
 	}
 	documents, err := ReadYAML([]byte(text))
+	if err != nil {
+		return nil, &YAMLError{err}
+	}
 	for _, t := range documents {
 		t.Walk(func(t *Tree) { t.Line = 0 }) // it is none of the script's
 	}
-	return documents, err
+	return documents, nil
 }
+
+// A YAMLError says why the YAML in a script cannot be read.
+type YAMLError struct{ error }
+
+// Unwrap returns the decoder's error.
+func (e *YAMLError) Unwrap() error { return e.error }
 
 // beginsWithVariable reports whether a word begins with a variable.
 func beginsWithVariable(parts []syntax.WordPart) bool {
