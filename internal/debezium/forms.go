@@ -27,8 +27,10 @@ var (
 	variable    = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 	anyVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	scriptName  = regexp.MustCompile(`(?i)\.(?:sh|bash)$`)
-	sent        = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[ \t=]*["']?@["']?([^\s"'()-][^\s"'()]+)`)
+	sent        = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[ \t=]*["']?@["']?((?:\$\(dirname [^()\s]*\))?[^\s"'\x60()-][^\s"'\x60()]+)`)
 	fed         = regexp.MustCompile(`(?:<|\bcat\s|\bjq\s(?:[^|\n]*\s)?|\s-T|--upload-file|--post-file|\b(?:kubectl|oc)\s[^|\n]*\s(?:-f|--filename))[\s=]*["']?([\w./${}-]+\.(?:json|ya?ml)(?:\.\w+)*)`)
+	maker       = regexp.MustCompile(`\b(sed|awk|perl|jq|yq)\s([^|\n]*)`)
+	external    = regexp.MustCompile(`(?m)^<(?:@\S*)?[ \t]+(\S+)`)
 	printed     = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[\s=]*["']?(?:@-|\$)`)
 	answered    = regexp.MustCompile(`(?:\s-\w*o|--output)[\s=]*["']?([\w./${}-]+)`)
 	wholeLine   = regexp.MustCompile(`(?:\\\r?\n|[^\n])+`)
@@ -109,6 +111,8 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 		return text
 	case sends && data != nil:
 		return data
+	case file != "" && madeOf(file, text) != "":
+		why = "it sends what " + madeOf(file, text) + " makes of " + file + ": write that into a file, and give the file"
 	case file != "":
 		why = "it sends " + file + ": give that file"
 	case !sends && form != "":
@@ -145,6 +149,16 @@ func sentFile(text []byte) string {
 			if !slices.ContainsFunc(answers, func(a [][]byte) bool { return bytes.Equal(a[1], found[1]) }) {
 				return string(found[1])
 			}
+		}
+	}
+	return ""
+}
+
+// madeOf is the command by which a script changes a file before it sends it; "" if it sends it as it is. jq changes it if it sets something.
+func madeOf(file string, script []byte) string {
+	for _, m := range maker.FindAllSubmatch(script, -1) {
+		if bytes.Contains(m[2], []byte(file)) && (!bytes.HasSuffix(m[1], []byte("q")) || bytes.Contains(m[2], []byte("="))) {
+			return string(m[1])
 		}
 	}
 	return ""
@@ -311,10 +325,15 @@ func (c *conversion) bodies(l *layer, all []string) {
 		}
 		found = append(found, t)
 	}
-	if len(found) == 0 {
-		c.form(l, "no request in it sends a connector: "+formsRead)
+	if len(found) > 0 {
+		c.connectors(l, found)
+		return
 	}
-	c.connectors(l, found)
+	why := "no request in it sends a connector: " + formsRead
+	if file := external.FindStringSubmatch(strings.Join(all, "\n")); file != nil {
+		why = "it sends " + file[1] + ": give that file"
+	}
+	c.unread = append(c.unread, unread{l.name, why})
 }
 
 // connectors takes the only one, or the one of several that several takes.

@@ -36,7 +36,7 @@ func (c *conversion) router() {
 		class := c.take("transforms." + name + ".type")
 		switch {
 		case class == nil:
-			c.problems = append(c.problems, &Problem{of: chain, file: chain.file, line: chain.line, Key: chain.key, Value: name, Reason: "has no option type: remove it from the list, or name its class"})
+			c.problems = append(c.problems, &Problem{of: chain, file: chain.file, line: chain.line, Key: chain.key, Value: name, Reason: "transform " + name + " has no option type: remove it from the list, or name its class"})
 		case found != "" && c.reroutes(name, class):
 		case !slices.Contains(routerClasses(), class.value):
 			if passes, renames := c.passes(name, class, found != "", renamed); passes {

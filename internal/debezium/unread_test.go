@@ -97,6 +97,7 @@ func TestImportPagesAndPrograms(t *testing.T) {
 		"create.md": {"```sh\ncurl -X POST http://connect:8083/connectors/ \\\n  -d @config.json\n```\n\n```json\n{ \"schema\": { \"type\": \"struct\" } }\n```\n", "it sends config.json: give that file"},
 		"orders.md": {"```sh\ncurl http://shop/orders -d @order.json\n```\n\n```json\n{ \"b\": 1 }\n```\n", "it is Markdown without a shell command that sends a connector"},
 		// as in joaohenriquefsp/prontumed
+		"connect.php": {"<?php\n$config = ['connector.class' => 'io.debezium.connector.postgresql.PostgresConnector'];\n", "it is a program, which tailbox does not read"},
 		"ci.yml":      {"name: ci\non: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    steps: []\n", "it is a workflow of GitHub Actions, which tailbox does not read"},
 		"spring.yaml": {"debezium:\n  connector.class: io.debezium.connector.postgresql.PostgresConnector\n  transforms: outbox\n", "it holds a connector deeper inside"},
 		// as in aeswibon/manga-cdc
@@ -121,15 +122,18 @@ func TestImportScriptsOfFiles(t *testing.T) {
 		send + "-d \"$(cat conf/outbox.json)\"":                               file,
 		"CONFIG=$(envsubst < 'conf/outbox.json')\n" + send + "-d \"$CONFIG\"": file,
 		send + "-T conf/outbox.json":                                          file,
-		send + "--upload-file=\"conf/outbox.json\"":                           file,
-		"http POST :8083/connectors < conf/outbox.json":                       file,
-		"wget --post-file=conf/outbox.json http://connect:8083/connectors":    file,
-		"kubectl -n shop apply -f conf/outbox.json":                           file,
-		"oc create --filename=conf/outbox.json":                               file,
-		send + "-o /tmp/answer.json -d @conf/outbox.json":                     file,
-		"./render.sh | " + send + "-o /tmp/answer.json -d @-":                 printed,
-		"CONFIG=$(./render.sh)\n" + send + "--data \"$CONFIG\"":               printed,
-		"curl http://connect:8083/connectors -o /tmp/answer.json":             "it is a script that sends no connector",
+		// as in Loopers-dev-lab/loop-pack-be-l2-vol3-java
+		send + "-d @\"$(dirname \"$0\")/outbox.json\"":                     "it sends $(dirname \"$0\")/outbox.json: give that file",
+		send + "-d \"@$(dirname $0)/outbox.json\"":                         "it sends $(dirname $0)/outbox.json: give that file",
+		send + "--upload-file=\"conf/outbox.json\"":                        file,
+		"http POST :8083/connectors < conf/outbox.json":                    file,
+		"wget --post-file=conf/outbox.json http://connect:8083/connectors": file,
+		"kubectl -n shop apply -f conf/outbox.json":                        file,
+		"oc create --filename=conf/outbox.json":                            file,
+		send + "-o /tmp/answer.json -d @conf/outbox.json":                  file,
+		"./render.sh | " + send + "-o /tmp/answer.json -d @-":              printed,
+		"CONFIG=$(./render.sh)\n" + send + "--data \"$CONFIG\"":            printed,
+		"curl http://connect:8083/connectors -o /tmp/answer.json":          "it is a script that sends no connector",
 		// as in safa-56/etiya-crm-lite-microservice
 		"./render.sh | " + send + "-so /tmp/answer.json --data-binary @-\ncat /tmp/answer.json":   printed,
 		"./render.sh | " + send + "--output \"/tmp/answer.json\" -d @-\ncat \"/tmp/answer.json\"": printed,
@@ -149,14 +153,27 @@ func TestImportScriptsOfFiles(t *testing.T) {
 	}
 }
 
+// TestImportRequestOfFile: the file of an HTTP client is left aside, too.
+func TestImportRequestOfFile(t *testing.T) {
+	t.Parallel()
+	files := []debezium.File{{Name: "register.http", Data: []byte("POST http://connect:8083/connectors\n\n< ./connector.json\n")}, {Name: "connector.json", Data: []byte(text(t, "connector.json"))},
+		{Name: "worker.properties", Data: []byte(text(t, "worker.properties"))}}
+	told, err := fates(t, files, bytea)
+	if got := told["form"]; err != nil || got.Fate != debezium.NoEffect || !strings.Contains(got.How, "it sends ./connector.json: give that file") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // TestImportFilesBesideAConnector: a script given together with the file that it sends is left aside, and listed.
 func TestImportFilesBesideAConnector(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
-		"curl -d @connector.json http://connect:8083/connectors":                "it sends connector.json: give that file",
-		"jq .config connector.json | curl -d @- http://connect:8083/connectors": "it sends connector.json: give that file",
-		"./render.sh | curl -d @- http://connect:8083/connectors":               "it sends what another command prints: write that into a file, and give the file",
-		"curl http://connect:8083/connectors":                                   "it is a script that sends no connector",
+		"curl -d @connector.json http://connect:8083/connectors":                                         "it sends connector.json: give that file",
+		"jq .config connector.json | curl -d @- http://connect:8083/connectors":                          "it sends connector.json: give that file",
+		"jq '.config.\"topic.prefix\"=\"x\"' connector.json | curl -d @- http://connect:8083/connectors": "it sends what jq makes of connector.json: write that into a file, and give the file",
+		"sed s/a/b/ < connector.json | curl -d @- http://connect:8083/connectors":                        "it sends what sed makes of connector.json: write that into a file, and give the file",
+		"./render.sh | curl -d @- http://connect:8083/connectors":                                        "it sends what another command prints: write that into a file, and give the file",
+		"curl http://connect:8083/connectors":                                                            "it is a script that sends no connector",
 	} {
 		files := []debezium.File{{Name: "register.sh", Data: []byte("#!/bin/sh\n" + script + "\n")}, {Name: "connector.json", Data: []byte(text(t, "connector.json"))},
 			{Name: "worker.properties", Data: []byte(text(t, "worker.properties"))}}
@@ -171,10 +188,24 @@ func TestImportFilesBesideAConnector(t *testing.T) {
 func TestImportPipedDocument(t *testing.T) {
 	t.Parallel()
 	const send = "curl -d @- http://connect:8083/connectors\n"
+	const here, word = " <<EOF\n%s\nEOF\n", "CONFIG='%s'\n"
 	for script, want := range map[string]string{
 		"cat <<EOF | DOLLAR='$' envsubst | " + send:                 "the script changes it with envsubst before it sends it",
 		"config() {\n  cat <<EOF | sed s/a/b/\n%s\nEOF\n}\n" + send: "the script changes it with sed before it sends it",
 		"cat <<EOF | " + send:                                       "",
+		// what comes behind the command that sends changes the answer
+		"curl -d @- http://connect:8083/connectors <<EOF | jq .name\n%s\nEOF\n":                                            "",
+		"NAME=$(curl -d \"$(cat <<EOF\n%s\nEOF\n)\" http://connect:8083/connectors | jq -r .name)\n":                       "",
+		"cat <<EOF | docker exec -i connect curl -d @- http://localhost:8083/connectors | python3 -m json.tool\n%s\nEOF\n": "",
+		"cat <<EOF | jq -c . | " + send:                                             "",
+		word + "NAME=$(echo \"$CONFIG\" | jq -r .name)\necho \"$CONFIG\" | " + send: "",
+		// words
+		"echo '%s' | sed s/a/b/ | " + send:                                                          "the script changes it with sed before it sends it",
+		word + "echo \"$CONFIG\" | jq '.config.x=1' | " + send:                                      "the script changes it with jq before it sends it",
+		word + "CONFIG=$(echo \"$CONFIG\" | jq '.config.x=1')\ncurl -d \"$CONFIG\" http://c:8083\n": "the script changes it with jq before it sends it",
+		word + "sed s/a/b/ <<< \"$CONFIG\" | " + send:                                               "the script changes it with sed before it sends it",
+		word + "echo \"${CONFIG//a/b}\" | " + send:                                                  "the script changes it with ${CONFIG//a/b} before it sends it",
+		"sed s/a/b/" + here + "curl http://connect:8083/connectors\n":                               "",
 	} {
 		if !strings.Contains(script, "%s") {
 			script += "%s\nEOF\n"

@@ -24,7 +24,7 @@ var (
 	ksql          = regexp.MustCompile(`(?im)^\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:SOURCE|SINK)\s+CONNECTOR\b`)
 	terraform     = regexp.MustCompile(`(?m)^\s*resource\s+"[A-Za-z0-9_-]+"\s+"[^"]+"\s*\{`)
 	powershell    = regexp.MustCompile(`(?mi)^\s*\$\w+\s*=\s*@[{'"]|\bInvoke-(?:RestMethod|WebRequest)\b`)
-	markup        = regexp.MustCompile(`\A[^\n]*\n\s*<`)
+	markup        = regexp.MustCompile(`\A[^\n]*\n\s*<[^?]|\A[^\n]*\n\s*<\?xml`)
 	markdown      = regexp.MustCompile(`\A[^\n]*\.(?:md|mdx|markdown)\n`)
 	program       = regexp.MustCompile(`\A[^\n]*(?:\.(?:java|kt|kts|groovy|scala|ts|tsx|js|mjs|py|go|cs|rb|php)|Jenkinsfile)\n`)
 	batch         = regexp.MustCompile(`(?i)\A[^\n]*(?:\.(?:bat|cmd)\n|\n\s*@echo off\b)`)

@@ -18,9 +18,7 @@ var errEmptied = errors.New(`the shell replaces ${routedByValue} before Kafka Co
 var (
 	// separator begins what follows the body of a request in the file of an HTTP client, and request is one that sends a connector.
 	separator = regexp.MustCompile(`(?m)^(?:###|(?:GET|HEAD|POST|PUT|PATCH|DELETE)[ \t]).*$`)
-	// asItIs is a command that takes a document from a pipe, and changes nothing in it.
-	asItIs  = regexp.MustCompile(`^(?:cat|curl|https?|kubectl|oc|sudo|tee|wget|xhs?)$`)
-	request = regexp.MustCompile(`(?m)^(?:POST|PUT)[ \t]+\S*/connectors\b`)
+	request   = regexp.MustCompile(`(?m)^(?:POST|PUT)[ \t]+\S*/connectors\b`)
 )
 
 // SendsConnector reports whether a text is the file of an HTTP client with a request that sends a connector.
@@ -49,7 +47,7 @@ func ScriptConnectors(script []byte) (all []*Tree, err error) {
 	if err != nil {
 		return nil, nil // perhaps a document that shows a command
 	}
-	documents, values, left, changed := map[*syntax.Word]bool{}, assignments(parsed), 1000, piped(parsed)
+	documents, values, left, changedBy := map[*syntax.Word]bool{}, assignments(parsed), 1000, changed(parsed)
 	syntax.Walk(parsed, func(node syntax.Node) bool {
 		s := shellText{values: values, left: &left}
 		switch n := node.(type) {
@@ -78,8 +76,8 @@ func ScriptConnectors(script []byte) (all []*Tree, err error) {
 		}
 		found, wrong := connectorsIn(s.String())
 		switch {
-		case len(found) > 0 && changed[node] != "":
-			err = errors.Join(err, errors.New("the script changes it with "+changed[node]+" before it sends it"))
+		case len(found) > 0 && changedBy[node] != "":
+			err = errors.Join(err, errors.New("the script changes it with "+changedBy[node]+" before it sends it"))
 		case len(found) > 0 && s.emptied:
 			err = errors.Join(err, errEmptied)
 		case wrong != nil:
@@ -90,29 +88,6 @@ func ScriptConnectors(script []byte) (all []*Tree, err error) {
 		return true
 	})
 	return all, err
-}
-
-// piped returns the here-documents that go to another command than one that sends them as they are, and the command of each.
-func piped(script *syntax.File) map[syntax.Node]string {
-	to := map[syntax.Node]string{}
-	syntax.Walk(script, func(node syntax.Node) bool {
-		pipe, ok := node.(*syntax.BinaryCmd)
-		if !ok || pipe.Op != syntax.Pipe && pipe.Op != syntax.PipeAll {
-			return true
-		}
-		call, ok := pipe.Y.Cmd.(*syntax.CallExpr)
-		if !ok || len(call.Args) == 0 || asItIs.MatchString(call.Args[0].Lit()) {
-			return true
-		}
-		syntax.Walk(pipe.X, func(from syntax.Node) bool {
-			if r, ok := from.(*syntax.Redirect); ok && r.Hdoc != nil {
-				to[r] = call.Args[0].Lit()
-			}
-			return true
-		})
-		return true
-	})
-	return to
 }
 
 // tabs are those that lines begin with. manifest begins resources of Kubernetes, and resource is the kind of one that says what Debezium does.
