@@ -178,7 +178,7 @@ func (e *engine) fan(r *routed, targets []*lane.Sink, now time.Time) {
 func (e *engine) enqueue(s *lane.Sink, d *lane.Delivery, unroutable error, now time.Time) {
 	m := d.Msg
 	group := m.Group
-	wait := m.AvailableAt.Sub(e.session.clock.at(now))
+	wait := e.wait(m, now)
 	scheduled := m.Scheduled() && wait > 0
 	if scheduled && s.Sink != nil {
 		group = "" // outside the order promise: a lane of its own
@@ -207,6 +207,19 @@ func (e *engine) enqueue(s *lane.Sink, d *lane.Delivery, unroutable error, now t
 		l.Queue.Push(d)
 		e.dispatcher.offer(l, now)
 	}
+}
+
+// wait is how long the message still has to wait for its time. MariaDB's log has the second of a commit. A time within that second is taken for one that
+// had come at the commit if it has come by now: else a column with the default now() would take each message out of its group's order.
+func (e *engine) wait(m *lane.Message, now time.Time) time.Duration {
+	c := &e.session.clock
+	if m.Scheduled() && m.CommitTime.Nanosecond() == 0 && m.AvailableAt.Sub(m.CommitTime) < time.Second {
+		now = time.Now() // the engine's is that of its last event, which may be before the commit
+		if m.AvailableAt.Sub(c.at(now)) <= c.unsure {
+			m.CommitTime = m.AvailableAt
+		}
+	}
+	return m.AvailableAt.Sub(c.at(now))
 }
 
 // unsendable returns why a message must not be sent, though it has its place in its lane; nil if it may be.
