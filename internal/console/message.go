@@ -47,7 +47,7 @@ func headerTable(headers []view.Header) g.Node {
 func payload(m *view.Message) g.Node {
 	switch {
 	case m.InTable:
-		return h.P(g.Text("Only the outbox table has it: it was too large to be copied."))
+		return h.P(g.Text("Only the row of the outbox table has it: it is too large to be copied, or cannot be understood."))
 	case len(m.PayloadBase64) > mostShown:
 		return g.Group{h.P(g.Text("It is no text. Its first 256 KiB in base64; the API has all of it:")), pre(m.PayloadBase64[:mostShown])}
 	case m.PayloadBase64 != "":

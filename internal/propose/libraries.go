@@ -21,6 +21,7 @@ func libraries() []library {
 		{"django-outbox-pattern", "django-outbox-pattern", "destination body headers retry expiresat"},
 		{"Eventuate Tram", "eventuate-tram", "destination headers payload published creationtime"},
 		{"gruelbox' transaction-outbox", "gruelbox", "uniquerequestid invocation nextattempttime processed blocked"},
+		{"NServiceBus", "README", "messageid dispatched dispatchedat operations persistenceversion"},
 		{"MassTransit", "masstransit", "outboxid inboxmessageid enqueuetime destinationaddress sequencenumber"},
 		{"pg-transactional-outbox", "pg-transactional-outbox", "segment lockeduntil startedattempts finishedattempts abandonedat"},
 		{"Rebus", "rebus", "correlationid destinationaddress headers body sent"},
@@ -28,6 +29,7 @@ func libraries() []library {
 		{"Spring Modulith", "spring-modulith", "listenerid serializedevent publicationdate completiondate"},
 		{"Symfony Messenger", "symfony-messenger", "queuename body headers availableat deliveredat"},
 		{"Watermill", "watermill", "uuid offset payload metadata transactionid"},
+		{"Watermill's queue", "watermill", "uuid offset payload metadata acked"},
 		{"Wolverine", "wolverine", "ownerid destination deliverby body messagetype"},
 	}
 }

@@ -46,7 +46,9 @@ type chooser struct {
 func Of(t *report.Table) *Proposal {
 	c := &chooser{t: t, used: map[string]bool{}, by: map[string]*report.Column{}}
 	c.Table, c.Shape = qualified(t.Schema, t.Name), "tailbox"
-	if l := libraryOf(t); l != nil {
+	if l := libraryOf(t); l != nil && l.page == "README" {
+		c.question("This seems to be the table of %s, which sends these messages itself: docs/coming-from/README.md. With this configuration they would go out twice.", l.name)
+	} else if l != nil {
 		c.question("This seems to be the table of %s. Begin with the configuration of docs/coming-from/%s.md, not with this one: the page knows what the columns mean, and what becomes of the library.", l.name, l.page)
 	}
 	c.chooseID()
@@ -174,7 +176,7 @@ func (c *chooser) chooseGroup() {
 	for _, column := range c.group {
 		c.used[column.Name] = true
 	}
-	key := c.find(strings.Fields("messagekey key"), classes, nil)
+	key := c.find(strings.Fields("messagekey key kafkakey"), classes, nil)
 	switch {
 	case key != nil:
 		c.used[key.Name] = true
@@ -289,7 +291,7 @@ func (c *chooser) ask() {
 		c.question("Nothing names a topic, without which Kafka and NATS take no message. Write topic: NAME beside columns, or name a column as topic.")
 	}
 	if len(c.group) == 0 {
-		c.question("No column looks like a message group, so messages are delivered in parallel and in no order. If some have to stay in order, name the columns that they have in common as group.")
+		c.question("No column looks like a message group, so messages are delivered in parallel and in no order. If some have to stay in order, name the columns that they have in common as group. If all have to, docs/tables.md, \"Your own table\", makes the table one group.")
 	}
 	if at := c.by["available_at"]; at != nil {
 		zone := ""
@@ -307,15 +309,56 @@ func (c *chooser) ask() {
 	if found := c.find([]string{"priority"}, []report.Class{report.Number}, nil); found != nil {
 		c.question("In tailbox a higher priority goes first among retries. If that is so in %s, write priority: %s.", found.Name, quoted(found.Name))
 	}
-	for _, name := range []string{"headers", "metadata", "properties"} {
-		if found := c.find([]string{name}, []report.Class{report.Binary, report.Text, report.JSON}, nil); found != nil && c.by["headers"] == nil {
-			c.question("%s (%s) seems to hold headers. tailbox reads headers from a JSON object, and rows hold something else in it: tailbox leaves this column out, so messages go without these headers.", found.Name, found.Type)
-		}
-	}
+	c.askHeaders()
+	c.askKinds()
 	if headers := c.by["headers"]; headers != nil && headers.Class == report.Binary && len(headers.Sample) == 0 && c.Shape != "debezium" {
 		c.question("%s is empty in the rows that were looked at. tailbox reads headers from a JSON object. If the application writes something else there, write headers: null.", headers.Name)
 	}
 	c.question("Stop the program that delivered these messages before, and whatever cleans the table for it, before tailbox run.")
+}
+
+// askHeaders asks about a column that seems to hold headers, in a form that tailbox does not read.
+func (c *chooser) askHeaders() {
+	if c.by["headers"] != nil {
+		return
+	}
+	found := c.unused(func(column *report.Column, name string) bool {
+		return strings.Contains(name, "header") || among("metadata properties attributes options context", name)
+	})
+	switch {
+	case found == nil:
+	case len(found.Sample) > 0 && !isObject(found):
+		c.question("%s (%s) seems to hold headers. tailbox reads headers from a JSON object, and rows hold something else in it: tailbox leaves this column out, so messages go without these headers. "+
+			"docs/tables.md, \"Headers in another form\", has a trigger that makes an object of them.", found.Name, found.Type)
+	default:
+		c.question("%s (%s) seems to hold headers, and tailbox leaves it out, so messages go without them. If it holds a JSON object of headers in each row, write headers: %s. "+
+			"For another form, docs/tables.md, \"Headers in another form\", has a trigger.", found.Name, found.Type, quoted(found.Name))
+	}
+}
+
+// askKinds asks about a column that tells messages to send from rows of another kind, such as those of an inbox.
+func (c *chooser) askKinds() {
+	var told []string
+	found := c.unused(func(column *report.Column, name string) bool {
+		told = column.Labels
+		for _, v := range column.Values {
+			told = append(told, v.Text)
+		}
+		return slices.ContainsFunc(told, func(word string) bool { return among("inbox inbound incoming received internal", word) }) ||
+			among("deliverytype direction boxtype mailbox", name)
+	})
+	if found == nil {
+		return
+	}
+	has := "says of what kind a row is"
+	if len(told) > 0 {
+		has = "says " + strings.Join(told, ", ")
+	}
+	if c.by["tenant"] == nil && len(told) > 1 {
+		c.Columns = append(c.Columns, Setting{"tenant", `"` + Unknown + `"`, "perhaps " + found.Name + ": see the questions"})
+	}
+	c.question("%s %s, so perhaps some rows are no messages to send. If tailbox is to deliver only some, write tenant: %s under columns, and tenants: [WORD] beside it: tailbox leaves the other rows alone. If it is to deliver all, write tenant: null.",
+		found.Name, has, quoted(found.Name))
 }
 
 // askBody asks about the body of a message: where it is, or what tailbox can take from it.

@@ -20,7 +20,7 @@ type role struct {
 }
 
 const bodyNames = "payload body content data eventbodydata eventdata eventpayload messagebody messagepayload eventbody eventjson serializedevent serializedmessage messagedata invocation " +
-	"json message event value args eventproperties payloadjson messagejson messagesjson"
+	"json message event value kafkavalue recordvalue args eventproperties payloadjson messagejson messagesjson"
 
 // roles are in the order in which they choose: a column has one role.
 func roles() []role {
@@ -30,13 +30,13 @@ func roles() []role {
 		{"payload", bodyNames, []report.Class{report.JSON, report.Binary, report.Text}, isBody},
 		{"headers", "headers messageheaders payloadheaders customheaders eventheaders headerbag metadata metadatajson attributes properties context", []report.Class{report.JSON, report.Text, report.Binary}, isObject},
 		{"type", "eventtype messagetype eventtypename messagetypename payloadtype type kind eventname messagename typename eventclass jobtype jobclass recordtype classname class worker category triggername name event", []report.Class{report.Text}, isKind},
-		{"topic", "topic topicname destination destinationaddress channel exchange subject routingkey", []report.Class{report.Text}, isName},
+		{"topic", "topic topicname kafkatopic destination destinationaddress channel exchange subject routingkey", []report.Class{report.Text}, isName},
 		{"delivered_at", "deliveredat sentat processedat publishedat dispatchedat completedat completiondate finishedat finalizedat dispatched processed published sent processedtime processedon senton publishedon " +
 			"processedonutc processedatutc processeddate processeddateutc publishedonutc publishedatutc publisheddate sentonutc sentatutc sentdate completedon dispatchedon handledat ackedat consumedat pushedat pushcompletedat relayedat emittedat",
 			times, mayBeEmpty},
 		{"failures", "failures failurecount failedattempts retrycount retries retry errorcount errorscount", []report.Class{report.Number}, nil},
-		{"attempts", "attempts attempt attemptcount tries deliveryattempts deliveryattempt timesattempted completionattempts sendattempts pushattempts timessent readct", []report.Class{report.Number}, nil},
-		{"last_attempt_at", "lastattemptat lastattempttime lastattempt attemptedat lastretryat lasttriedat", times, nil},
+		{"attempts", "attempts attempt attemptcount tries deliveryattempts deliveryattempt timesattempted completionattempts sendattempts pushattempts timessent numberofattempts readct", []report.Class{report.Number}, nil},
+		{"last_attempt_at", "lastattemptat lastattempttime lastattempt attemptedat lastretryat lasttriedat lastattemptedon lastattemptedat", times, nil},
 		{"next_attempt_at", "nextattemptat nextattempttime nextretryat nextretrytime nextrun retryat retryafter", times, nil},
 		{"last_error", "lasterror lasterrormessage errormessage error errorlog errorreason failurereason exception", []report.Class{report.Text}, nil},
 		{"available_at", "availableat availablefrom availableafter sendat executeat deliverat startafter scheduledfor scheduledat deliverafter processafter notbefore visibleat visibleafter sendafter delayeduntil runat vt",

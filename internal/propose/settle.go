@@ -57,7 +57,7 @@ func (c *chooser) settle() {
 	default:
 		c.rest("on_delivered", "delete", "nothing in a row tells that it is delivered")
 		c.unwritten()
-		c.question("tailbox deletes a row once it is delivered, also if the application has updated the row meanwhile. If rows have to stay or are updated, write on_delivered: keep.")
+		c.question("tailbox deletes a row once it is delivered, also if the application has updated the row meanwhile. If rows have to stay or are updated, write on_delivered: keep. A row whose delivery fails leaves the table, too, and waits in tailbox_parked: docs/tables.md, \"on_delivered\", has the way to keep it.")
 		if c.t.Rows > 0 {
 			c.question("The table has rows, and nothing tells which of them were delivered. Delete those that were. Then write start: pending under source, so that tailbox delivers and deletes the others. It does so with every row: move those that are not for tailbox.")
 		}
@@ -342,7 +342,7 @@ func (c *chooser) words(status *report.Column) {
 			return
 		}
 		dead = []string{like(pending[0], "dead")}
-		c.question("No word of %s means that a message is given up. tailbox writes %q, which your programs do not know yet.", status.Name, dead[0])
+		c.question("No word of %s means that a message is given up. tailbox writes %q, which your programs do not know yet. If they refuse it, docs/tables.md, \"Words\", has other ways.", status.Name, dead[0])
 	}
 	waits := pending[0]
 	flying = except(flying, waits)
@@ -383,7 +383,7 @@ func (c *chooser) open(status *report.Column, why string, words []string) {
 	}
 	orSet := ""
 	if c.by["delivered_at"] != nil {
-		orSet = fmt.Sprintf(" If no word means dead, you can write status: null and set: {delivered: {%s: WORD}}. tailbox then takes rows without %s for pending.", quoted(status.Name), c.by["delivered_at"].Name)
+		orSet = fmt.Sprintf(" If no word means dead, you can write status: null and set: {delivered: {%s: WORD}}. tailbox then takes rows without %s for pending: do so only if a failed attempt does not set it.", quoted(status.Name), c.by["delivered_at"].Name)
 	}
 	c.question("Which words of %s mean pending, retrying, waiting, delivered and dead? tailbox cannot tell, because %s. %s Write status: %s and all five under words, or status: null if tailbox must not write it.%s",
 		status.Name, why, have, quoted(status.Name), orSet)

@@ -48,7 +48,7 @@ func printDetails(w io.Writer, found []store.Listed) error {
 func payloadText(v *view.Message) string {
 	switch {
 	case v.InTable:
-		return "payload: in the user's table only, it is too large to be copied"
+		return "payload: only the row of the outbox table has it, because it is too large to be copied or cannot be understood"
 	case v.PayloadBase64 != "":
 		return "payload (base64):\n" + v.PayloadBase64
 	case v.Payload == nil:

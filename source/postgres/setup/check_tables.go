@@ -140,6 +140,9 @@ func (c *checker) columns(ctx context.Context, t *catalog.Table) error {
 			} else {
 				what += ": its type is " + found
 			}
+			if want.name == cols.Headers && col.Kind == catalog.KindOther {
+				fix = "let a trigger make a JSON object of it: docs/tables.md, \"Headers in another form\""
+			}
 			if key := columns.Dispensable(&t.Table, want.name); key != "" {
 				fix = "leave it out (columns: {" + key + ": null}), or " + fix
 			}

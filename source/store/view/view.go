@@ -114,7 +114,7 @@ type Message struct {
 	Headers       []Header `json:"headers,omitempty"`
 	Payload       *string  `json:"payload" doc:"Null if the payload is NULL, no UTF-8, or stands in the outbox table only."`
 	PayloadBase64 string   `json:"payload_base64,omitempty" doc:"A payload that is no UTF-8."`
-	InTable       bool     `json:"payload_in_table,omitempty" doc:"The payload was too large to be copied: only the outbox table has it."`
+	InTable       bool     `json:"payload_in_table,omitempty" doc:"Only the row of the outbox table has the payload: it is too large to be copied, or cannot be understood."`
 }
 
 // A Header is one header of a message.
