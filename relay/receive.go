@@ -162,6 +162,7 @@ func (e *engine) fan(r *routed, targets []*lane.Sink, now time.Time) {
 			further[i] = r.delivery
 		}
 	}
+	wait := e.wait(m, now) // before another goroutine may see the message
 	for i, s := range targets {
 		if m.Left&s.Bit == 0 {
 			continue
@@ -170,15 +171,14 @@ func (e *engine) fan(r *routed, targets []*lane.Sink, now time.Time) {
 		if i > 0 {
 			d = &further[i-1]
 		}
-		e.enqueue(s, d, r.err, now)
+		e.enqueue(s, d, r.err, wait, now)
 	}
 }
 
-// enqueue puts one delivery from the tail at the end of its lane.
-func (e *engine) enqueue(s *lane.Sink, d *lane.Delivery, unroutable error, now time.Time) {
+// enqueue puts one delivery from the tail at the end of its lane. wait is how long the message waits for its time.
+func (e *engine) enqueue(s *lane.Sink, d *lane.Delivery, unroutable error, wait time.Duration, now time.Time) {
 	m := d.Msg
 	group := m.Group
-	wait := e.wait(m, now)
 	scheduled := m.Scheduled() && wait > 0
 	if scheduled && s.Sink != nil {
 		group = "" // outside the order promise: a lane of its own
