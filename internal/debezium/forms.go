@@ -111,10 +111,8 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 		return text
 	case sends && data != nil:
 		return data
-	case file != "" && madeOf(file, text) != "":
-		why = "it sends what " + madeOf(file, text) + " makes of " + file + ": write that into a file, and give the file"
 	case file != "":
-		why = "it sends " + file + ": give that file"
+		why = giveFile(file, text)
 	case !sends && form != "":
 		why = forms.WhyUnread(l.name, text)
 	case sends && printed.Match(text):
@@ -154,14 +152,14 @@ func sentFile(text []byte) string {
 	return ""
 }
 
-// madeOf is the command by which a script changes a file before it sends it; "" if it sends it as it is. jq changes it if it sets something.
-func madeOf(file string, script []byte) string {
+// giveFile is what to give in place of what sends a file. A script may change the file before: jq does if it sets something.
+func giveFile(file string, script []byte) string {
 	for _, m := range maker.FindAllSubmatch(script, -1) {
 		if bytes.Contains(m[2], []byte(file)) && (!bytes.HasSuffix(m[1], []byte("q")) || bytes.Contains(m[2], []byte("="))) {
-			return string(m[1])
+			return "it sends what " + string(m[1]) + " makes of " + file + ": write that into a file, and give the file"
 		}
 	}
-	return ""
+	return "it sends " + file + ": give that file"
 }
 
 // toConnectors returns the lines of a page that call Kafka Connect, each with those that it goes on in.
@@ -331,7 +329,7 @@ func (c *conversion) bodies(l *layer, all []string) {
 	}
 	why := "no request in it sends a connector: " + formsRead
 	if file := external.FindStringSubmatch(strings.Join(all, "\n")); file != nil {
-		why = "it sends " + file[1] + ": give that file"
+		why = giveFile(file[1], nil)
 	}
 	c.unread = append(c.unread, unread{l.name, why})
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/tailbox/tailbox/source/store/report"
 )
 
-// A library is one whose table people have, and that the docs have a page about.
+// A library is one whose table people have.
 type library struct {
+	// page is that of docs/coming-from about it; "" if the library sends the messages itself, so that nobody can take over its table.
 	name, page string
 	// columns are those that together tell the table from others, written as names of roles are.
 	columns string
@@ -21,7 +22,7 @@ func libraries() []library {
 		{"django-outbox-pattern", "django-outbox-pattern", "destination body headers retry expiresat"},
 		{"Eventuate Tram", "eventuate-tram", "destination headers payload published creationtime"},
 		{"gruelbox' transaction-outbox", "gruelbox", "uniquerequestid invocation nextattempttime processed blocked"},
-		{"NServiceBus", "README", "messageid dispatched dispatchedat operations persistenceversion"},
+		{"NServiceBus", "", "messageid dispatched dispatchedat operations persistenceversion"},
 		{"MassTransit", "masstransit", "outboxid inboxmessageid enqueuetime destinationaddress sequencenumber"},
 		{"pg-transactional-outbox", "pg-transactional-outbox", "segment lockeduntil startedattempts finishedattempts abandonedat"},
 		{"Rebus", "rebus", "correlationid destinationaddress headers body sent"},

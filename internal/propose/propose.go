@@ -46,7 +46,7 @@ type chooser struct {
 func Of(t *report.Table) *Proposal {
 	c := &chooser{t: t, used: map[string]bool{}, by: map[string]*report.Column{}}
 	c.Table, c.Shape = qualified(t.Schema, t.Name), "tailbox"
-	if l := libraryOf(t); l != nil && l.page == "README" {
+	if l := libraryOf(t); l != nil && l.page == "" {
 		c.question("This seems to be the table of %s, which sends these messages itself: docs/coming-from/README.md. With this configuration they would go out twice.", l.name)
 	} else if l != nil {
 		c.question("This seems to be the table of %s. Begin with the configuration of docs/coming-from/%s.md, not with this one: the page knows what the columns mean, and what becomes of the library.", l.name, l.page)

@@ -90,14 +90,17 @@ func stages(s *syntax.Stmt) []*syntax.Stmt {
 // rewritten notes a variable that is set to its own text, changed.
 func (c *changes) rewritten(a *syntax.Assign) {
 	syntax.Walk(a.Value, func(node syntax.Node) bool {
-		if pipe, ok := node.(*syntax.BinaryCmd); ok && changer(pipe.Y) != "" {
-			syntax.Walk(pipe.X, func(node syntax.Node) bool {
-				if of, ok := node.(*syntax.ParamExp); ok && of.Param != nil && of.Param.Value == a.Name.Value {
-					c.variables[a.Name.Value] = changer(pipe.Y)
-				}
-				return true
-			})
+		pipe, ok := node.(*syntax.BinaryCmd)
+		if !ok {
+			return true
 		}
+		by := changer(pipe.Y)
+		syntax.Walk(pipe.X, func(node syntax.Node) bool {
+			if of, ok := node.(*syntax.ParamExp); ok && by != "" && of.Param != nil && of.Param.Value == a.Name.Value {
+				c.variables[a.Name.Value] = by
+			}
+			return true
+		})
 		return true
 	})
 }
