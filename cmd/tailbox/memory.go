@@ -24,6 +24,8 @@ const (
 	busyBytes   = 16 << 20
 	busyPercent = 200
 	restPercent = 100 // Go's own
+	// Before the first look: a relay that starts usually reads what came while none ran.
+	startPercent = 150
 )
 
 // boundHeap keeps the garbage collector from letting the heap grow to twice of what is alive: `memory` is meant as a bound
@@ -39,7 +41,10 @@ func boundHeap(ctx context.Context, queue *atomic.Int64) {
 	defer timer.Stop()
 	sample := []metrics.Sample{{Name: liveHeap}, {Name: allocated}}
 	metrics.Read(sample)
-	before, set, percent, fixed := sample[1].Value.Uint64(), limit, restPercent, os.Getenv("GOGC") != ""
+	before, set, percent, fixed := sample[1].Value.Uint64(), limit, startPercent, os.Getenv("GOGC") != ""
+	if !fixed {
+		debug.SetGCPercent(percent)
+	}
 	for {
 		select {
 		case <-ctx.Done():
