@@ -54,6 +54,10 @@ func FuzzAPI(f *testing.F) {
 			return
 		}
 		text, err := io.ReadAll(resp.Body)
+		if string(text) == "400 Bad Request" {
+			_ = resp.Body.Close() // net/http's own answer to what is no HTTP. It closes before it has read all, which may reset the connection
+			return
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
