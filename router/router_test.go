@@ -133,6 +133,12 @@ func TestShape(t *testing.T) {
 			options: router.Options{"table.fields.additional.placement": "nowhere:header", "table.field.additional.missing": "ignore"},
 			want:    sink.Delivery{Topic: "outbox.event.invoice", Key: []byte("I-42"), Value: []byte(`{"total":12.5}`)},
 		},
+		"a rule of a table whose rows name no topic": {
+			shape: "tailbox",
+			own:   router.Options{"route.topic.regex": `Invoice(.*)`, "route.topic.replacement": `x.$1`},
+			edit:  func(m *outbox.Message) { m.Topic = "" },
+			want:  sink.Delivery{Topic: "x.Issued", Key: []byte("I-42"), Value: []byte(`{"total":12.5}`)},
+		},
 		"no aggregate type": {
 			edit:    func(m *outbox.Message) { m.Topic = "" },
 			wantErr: "column aggregatetype is empty",
@@ -172,6 +178,19 @@ func TestShape(t *testing.T) {
 				t.Errorf("delivery (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A rule of a table changes what the table's topic names, too.
+func TestRuleOfTemplate(t *testing.T) {
+	t.Parallel()
+	templated := table(t, "tailbox", "outbox")
+	templated.Topic, templated.Columns.Topic = "all.${type}", ""
+	r := mustNew(t, router.Config{Tables: []outbox.Table{templated}, Sinks: []string{"out"},
+		TableOptions: []router.Options{{"route.topic.regex": `all\.Invoice(.*)`, "route.topic.replacement": `x.$1`}}})
+	var d sink.Delivery
+	if _, err := r.Route(invoice(), &d); err != nil || d.Topic != "x.Issued" {
+		t.Errorf("topic %q, %v", d.Topic, err)
 	}
 }
 

@@ -18,7 +18,7 @@ const shapeDebezium = "debezium"
 
 // A shaper makes topic, key, value and headers of the messages of one table.
 type shaper struct {
-	// topic makes the topic; nil takes it as it is.
+	// topic changes the topic; nil takes it as it is.
 	topic *topicRule
 	// topicColumn is named in errors; "" = the table has none, and template makes the topic.
 	topicColumn string
@@ -59,8 +59,8 @@ func ruleOf(regex, replacement, prefix string, pathOf func(option string) []stri
 }
 
 // newShaper reads the options of a table: own override those of the whole pipeline, one by one. A topic rule of the whole
-// pipeline is for tables of shape debezium only; the others use their topic as it is, unless they bring a rule. pathOf
-// tells where an option stands in the configuration, tablePath where a key of the table does.
+// pipeline is for tables of shape debezium only; the others use their topic as it is, unless they bring a rule, which
+// changes the topic, whatever it is made of. pathOf tells where an option stands in the configuration, tablePath where a key of the table does.
 func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []string, tablePath func(key string) []string) (*shaper, []*Problem) {
 	topicColumn := t.Columns.Topic
 	if r := t.Reference("topic"); r != nil {
@@ -74,7 +74,7 @@ func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []
 	var problems []*Problem
 	ownRule := own.regexSet && own.regex != shared.regex || own.replacementSet && own.replacement != shared.replacement ||
 		own.thenRegex != shared.thenRegex || own.thenReplacement != shared.thenReplacement
-	if topicColumn != "" && (t.Shape == shapeDebezium || ownRule) {
+	if ownRule || topicColumn != "" && t.Shape == shapeDebezium {
 		regex, replacement := own.regex, own.replacement
 		if t.Shape != shapeDebezium && !own.regexSet && !own.replacementSet { // the table's topic is used as it is
 			regex, replacement = "(.*)", "$1"
@@ -140,17 +140,17 @@ func (s *shaper) shape(m *outbox.Message, d *sink.Delivery) error {
 	if s.timestamp {
 		d.Timestamp = m.CreatedAt
 	}
-	if s.topic != nil {
-		if m.Topic == "" {
-			return fmt.Errorf("make topic: column %s is empty in the row: the application has to fill it, or edit the topic and replay", s.topicColumn)
-		}
-		d.Topic = s.topic.topic(m.Topic)
-	}
 	switch {
 	case s.template != nil:
 		d.Topic = s.template.Of(m)
-	case s.topic == nil && d.Topic == "": // the row has none, or the table no column for it
+	case d.Topic == "" && !s.typed: // the row has none, or the table no column for it
 		d.Topic = m.Type
+	}
+	if s.topic != nil {
+		if d.Topic == "" {
+			return fmt.Errorf("make topic: %s is empty in the row: the application has to fill it, or edit the topic and replay", s.topicFrom())
+		}
+		d.Topic = s.topic.topic(d.Topic)
 	}
 	if len(s.placements) > 1 {
 		d.Headers = make([]outbox.Header, 0, len(s.placements))
@@ -176,6 +176,14 @@ func (s *shaper) shape(m *outbox.Message, d *sink.Delivery) error {
 		return s.body.write(m, d)
 	}
 	return nil
+}
+
+// topicFrom names what the topic is made of.
+func (s *shaper) topicFrom() string {
+	if s.template != nil {
+		return "all that topic names"
+	}
+	return "column " + s.topicColumn
 }
 
 // blank reports whether a payload is NULL, or nothing but what Java's trim takes away.
