@@ -43,11 +43,11 @@ func checkExamples(ctx context.Context, p *pipeline.Pipeline, db operate.Databas
 		route, err := p.Config.Router.Route(m, &d)
 		if err != nil {
 			if there {
-				what += ", which cannot be routed: " + err.Error()
+				found = append(found, check.Finding{Level: check.Warning, What: what + ", which cannot be routed: " + err.Error(),
+					Fix: "correct the table's columns, router, or routes; if the row is pending, tailbox makes a dead letter of it"})
 			} else {
-				what += ". Topic and route depend on the values of the row"
+				found = append(found, check.Finding{Level: check.Info, What: what + ". Topic and route depend on the values of the row"})
 			}
-			found = append(found, check.Finding{Level: check.Info, What: what})
 			continue
 		}
 		var headers []string
