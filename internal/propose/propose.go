@@ -304,35 +304,48 @@ func (c *chooser) ask() {
 		c.question("Does the application delay a message by a later time in %s? tailbox does not look at it. If so, write available_at: %s. A message then waits until that time, outside the order of its group.", next.Name, quoted(next.Name))
 	}
 	if found := c.find([]string{"queuename", "queue"}, []report.Class{report.Text}, nil); found != nil {
-		c.question("%s seems to name one of several queues in this table. If tailbox is to deliver only some, write tenant: %s under columns, and tenants: [NAME] beside it.", found.Name, quoted(found.Name))
+		c.question("%s seems to name one of several queues in this table. If tailbox is to deliver only some, write tenant: %s under columns, and tenants: [NAME] beside it. If consumers tell messages apart by it, write topic: %s.", found.Name, quoted(found.Name), quoted(found.Name))
 	}
 	if found := c.find([]string{"priority"}, []report.Class{report.Number}, nil); found != nil {
 		c.question("In tailbox a higher priority goes first among retries. If that is so in %s, write priority: %s.", found.Name, quoted(found.Name))
 	}
 	c.askHeaders()
 	c.askKinds()
+	c.askAddress()
 	if headers := c.by["headers"]; headers != nil && headers.Class == report.Binary && len(headers.Sample) == 0 && c.Shape != "debezium" {
 		c.question("%s is empty in the rows that were looked at. tailbox reads headers from a JSON object. If the application writes something else there, write headers: null.", headers.Name)
 	}
 	c.question("Stop the program that delivered these messages before, and whatever cleans the table for it, before tailbox run.")
 }
 
-// askHeaders asks about a column that seems to hold headers, in a form that tailbox does not read.
+// askHeaders asks about a column that seems to hold headers, and that is not the one tailbox takes them from.
 func (c *chooser) askHeaders() {
-	if c.by["headers"] != nil {
-		return
-	}
 	found := c.unused(func(column *report.Column, name string) bool {
-		return strings.Contains(name, "header") || among("metadata properties attributes options context", name)
+		return strings.Contains(name, "header") || strings.HasSuffix(name, "properties") || strings.HasSuffix(name, "metadata") || among("attributes options context", name)
 	})
-	switch {
+	switch headers := c.by["headers"]; {
 	case found == nil:
+	case headers != nil:
+		c.question("Both %s and %s may hold headers. tailbox takes those of %s, so messages go without what %s holds. The type or the key can also come from a part of a column of headers: docs/tables.md, \"Parts from a header or the payload\".",
+			headers.Name, found.Name, headers.Name, found.Name)
 	case len(found.Sample) > 0 && !isObject(found):
 		c.question("%s (%s) seems to hold headers. tailbox reads headers from a JSON object, and rows hold something else in it: tailbox leaves this column out, so messages go without these headers. "+
 			"docs/tables.md, \"Headers in another form\", has a trigger that makes an object of them.", found.Name, found.Type)
 	default:
 		c.question("%s (%s) seems to hold headers, and tailbox leaves it out, so messages go without them. If it holds a JSON object of headers in each row, write headers: %s. "+
 			"For another form, docs/tables.md, \"Headers in another form\", has a trigger.", found.Name, found.Type, quoted(found.Name))
+	}
+}
+
+// askAddress asks about a column by which each row says where its message goes.
+func (c *chooser) askAddress() {
+	found := c.unused(func(column *report.Column, name string) bool {
+		return among("destinations targets recipients url urls targeturl webhookurl callbackurl endpoint targeturi", name) && column.Class != report.Number ||
+			column.Class == report.JSON && slices.ContainsFunc(column.Sample, func(text string) bool { return strings.Contains(text, `url"`) || strings.Contains(text, `_arn"`) })
+	})
+	if found != nil {
+		c.question("%s seems to say where each message goes, and tailbox does not look at it: a sink has one address, and the http sink sends with POST. If the addresses are few, write a sink for each, and routes by type, topic or header: docs/routing.md. "+
+			"If each row has an address of its own, tailbox cannot deliver this table.", found.Name)
 	}
 }
 

@@ -41,7 +41,7 @@ func (c *chooser) settle() {
 		c.askFlags()
 	case telltale != nil && !isMarkTime(telltale):
 		c.rest("on_delivered", `"`+Unknown+`"`, "see the questions")
-		c.question("%s, of type %s, seems to tell what is delivered, but tailbox cannot use it. Write on_delivered: delete if a row may go once it is delivered; or keep, with a feedback statement that sets %s.",
+		c.question("%s, of type %s, seems to tell what is delivered, but tailbox cannot use it. Write on_delivered: delete if a row may go once it is delivered; or keep, with a feedback statement that sets %s, unless the insert sets it.",
 			telltale.Name, telltale.Type, telltale.Name)
 	case telltale != nil || mark != nil:
 		if telltale != nil {
@@ -315,7 +315,7 @@ func (c *chooser) words(status *report.Column) {
 	}
 	switch {
 	case status.Class == report.Number || len(pending) == 0:
-		c.open(status, "its values do not tell what they mean", all)
+		c.open(status, untold(status, all), all)
 		return
 	case len(delivered) > 1:
 		c.open(status, "several words may mean that a message is delivered", all)
@@ -371,6 +371,14 @@ func (c *chooser) words(status *report.Column) {
 	if len(rest) > 0 {
 		c.question("What do the words %s of %s mean? tailbox leaves such rows alone. If they have to be delivered, add them to words.pending.", strings.Join(rest, ", "), status.Name)
 	}
+}
+
+// untold is why no word is taken for pending.
+func untold(status *report.Column, words []string) string {
+	if status.Class == report.Number || len(words) == 0 {
+		return "its values do not tell what they mean"
+	}
+	return "no row says a word that is known to mean pending"
 }
 
 // open leaves the words of a status to somebody who knows them.
