@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -165,6 +166,37 @@ func (d *dump) begin(ctx context.Context, command []byte) error {
 	return nil
 }
 
+// errCut ends a stream at an event without an end.
+var errCut = errors.New("a server that was killed left an event without its end")
+
+// passCut goes on behind such an event, with which cut has ended the stream. MariaDB leaves it if it is killed while it writes, and sends nothing
+// that comes after it. As it starts again, it rolls the transaction back, because its log does not hold all of it, and begins another file.
+func (st *stream) passCut(ctx context.Context, cut error) error {
+	if st.unproven || !st.opened || st.byGTID { // it may be the place that is wrong
+		return cut
+	}
+	d, err := st.source.openDump(ctx)
+	if err != nil {
+		return err
+	}
+	files, err := server.ReadLogFiles(ctx, d.session)
+	if err == nil {
+		next := slices.IndexFunc(files, func(f server.LogFile) bool { return f.Start.Base == st.cur.Base && f.Start.File == st.cur.File+1 })
+		if next < 0 || d.server.ID != st.dump.server.ID {
+			err = cut
+		} else {
+			st.cfg.Logger.Warn("the server was killed while it wrote a transaction, and has rolled it back: reading goes on in the next file", "binlog", st.cur.String(), "error", cut)
+			err = st.source.start(ctx, d, files[next].Start)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, d.close(ctx))
+	}
+	before := st.dump
+	st.dump, st.wire = d, d.wire
+	return before.close(ctx)
+}
+
 // streamError gives a server's error its meaning: what ends a stream for good is a lost position.
 func streamError(err error) error {
 	e := server.Answer(err)
@@ -175,6 +207,8 @@ func streamError(err error) error {
 	switch {
 	case e.Code == server.CodeSlaveSameID || strings.Contains(text, "same server_uuid") || strings.Contains(text, "same server_id") || strings.Contains(text, "server_uuid/server_id"):
 		return fmt.Errorf("%w: another reader of the binlog has the same server_id: give each one its own", err)
+	case e.Code == server.CodeFatalDump && strings.Contains(text, "truncated in the middle of event"):
+		return fmt.Errorf("%w: %w: %w", err, errCut, source.ErrGap)
 	case e.Code == server.CodeFatalDump:
 		return fmt.Errorf("%w: %w", err, source.ErrGap)
 	}

@@ -48,19 +48,27 @@ func (s *Source) run(ctx context.Context, from *resume, start source.Start, emit
 	if err != nil {
 		return err
 	}
+	st := newStream(s, d, watch, from)
 	defer func() {
-		if cerr := d.close(ctx); err == nil {
+		if cerr := st.dump.close(ctx); err == nil {
 			err = cerr
 		}
 	}()
-	st := newStream(s, d, watch, from)
 	st.start, st.emit = start, emit
 	if err := st.begin(ctx, from); err != nil {
 		return err
 	}
 	start.Begun()
 	s.cfg.Logger.Info("reading the log", "from", from.place.String(), "server", d.server.ID, "by_gtid", st.byGTID)
-	return st.run(ctx)
+	for {
+		err := st.run(ctx)
+		if !errors.Is(err, errCut) || ctx.Err() != nil {
+			return err
+		}
+		if err := st.passCut(ctx, err); err != nil {
+			return err
+		}
+	}
 }
 
 // A stream is one Run once it is connected. All of it belongs to the reading goroutine.
@@ -192,6 +200,7 @@ func (st *stream) run(ctx context.Context) error {
 	st.source.attach(nil)
 	if st.zstd != nil {
 		st.zstd.Close()
+		st.zstd = nil
 	}
 	if failure := st.watch.failed(); failure != nil && errors.Is(err, binlog.ErrInterrupted) && ctx.Err() == nil {
 		err = failure
