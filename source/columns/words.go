@@ -39,12 +39,31 @@ func (w *StatusWord) Fault(t *outbox.Table, columnType, does string) string {
 		t.Columns.Status, columnType, does, w.Key, w.Key)
 }
 
+// written are the keys of the columns that only the relay writes.
+func written() []string {
+	return []string{"status", "attempts", "last_attempt_at", "next_attempt_at", "last_error", "delivered_at", "seq", "failures", "updated_at"}
+}
+
+// Unfound returns an error, a *Missing, if the configuration names a column for the relay to write that the table has not. A column that
+// only the shape names may be missing.
+func Unfound(t *outbox.Table, names []string, has func(name string) bool) error {
+	shape, known := outbox.ShapeNamed(t.Shape)
+	e := &Missing{Table: t.String(), among: names}
+	for _, key := range written() {
+		if name := *t.Columns.Field(key); name != "" && !has(name) && (!known || name != *shape.Columns.Field(key)) {
+			e.Names = append(e.Names, name)
+		}
+	}
+	if e.Names == nil {
+		return nil
+	}
+	return e
+}
+
 // DropMissing forgets the columns of the shape that a table has not, of those that only the relay writes: it does without them.
 func DropMissing(t *outbox.Table, has func(name string) bool) {
-	c := &t.Columns
-	for _, name := range []*string{&c.Status, &c.Attempts, &c.LastAttemptAt, &c.NextAttemptAt, &c.LastError, &c.DeliveredAt,
-		&c.CreatedAt, &c.Seq, &c.Failures, &c.UpdatedAt} {
-		if !has(*name) {
+	for _, key := range append(written(), "created_at") {
+		if name := t.Columns.Field(key); !has(*name) {
 			*name = ""
 		}
 	}

@@ -26,6 +26,9 @@ type Reader struct {
 
 // NewReader reads rows of a table. It is an error that matches source.ErrStop if messages cannot be made of them.
 func NewReader(info *Table, maxMessage int) (*Reader, error) {
+	if err := info.Unfound(); err != nil {
+		return nil, err
+	}
 	// Only the columns that messages are made of, so that the plan's columns are those of the query.
 	var cols []Column
 	for _, name := range columns.Configured(&info.Table) {

@@ -38,6 +38,15 @@ func (t *Table) Column(name string) (Declared, bool) {
 	return Declared{}, false
 }
 
+// Unfound returns an error that matches source.ErrStop if the configuration names a column for the relay to write that the table has not.
+func (t *Table) Unfound() error {
+	names := make([]string, len(t.Cols))
+	for i := range t.Cols {
+		names[i] = t.Cols[i].Name
+	}
+	return columns.Unfound(&t.Table, names, func(name string) bool { _, ok := t.Column(name); return ok })
+}
+
 // Describe looks a configured table up. A missing table is an error that matches source.ErrStop.
 func Describe(ctx context.Context, s *server.Conn, t *outbox.Table) (*Table, error) {
 	schema := "DATABASE()"

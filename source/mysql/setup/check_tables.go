@@ -86,6 +86,9 @@ func (c *checker) columns(t *catalog.Table) {
 	if _, err := catalog.NewPlan(&t.Table, cols); err != nil {
 		c.Add(check.Problem, "add the column, or correct columns under source.tables", "%v", err)
 	}
+	if err := t.Unfound(); err != nil {
+		c.Add(check.Problem, "correct columns under source.tables", "%v", err)
+	}
 	for _, col := range t.Cols {
 		if t.Wants(col.Name) && col.Kind == catalog.KindOther {
 			fix := "convert it, or correct columns under source.tables"

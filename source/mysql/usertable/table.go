@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -120,7 +122,11 @@ func Resolve(ctx context.Context, s *session.Session, conf outbox.Table) (*Table
 	}
 	t.ID, t.SQL = idTypeOf(id, conf.Columns.ID), quote.Table(&t.Table)
 	t.Words = columns.Words(&t.Table)
-	columns.DropMissing(&t.Table, func(name string) bool { return t.Column(name) != nil })
+	has := func(name string) bool { return t.Column(name) != nil }
+	if err := columns.Unfound(&t.Table, slices.Collect(maps.Keys(t.cols)), has); err != nil {
+		return nil, err
+	}
+	columns.DropMissing(&t.Table, has)
 	if col := t.Column(t.Columns.Status); col != nil {
 		if faults := catalog.WordFaults(&t.Table, col.typ, col.declared, col.length); len(faults) > 0 {
 			return nil, fmt.Errorf("%w: table %s: %s", source.ErrStop, t, strings.Join(faults, "; "))

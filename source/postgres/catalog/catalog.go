@@ -5,6 +5,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 )
@@ -47,6 +49,15 @@ func (t *Table) Column(name string) (TableColumn, bool) {
 		}
 	}
 	return TableColumn{}, false
+}
+
+// Unfound returns an error that matches source.ErrStop if the configuration names a column for the relay to write that the table has not.
+func (t *Table) Unfound() error {
+	names := make([]string, len(t.Cols))
+	for i := range t.Cols {
+		names[i] = t.Cols[i].Name
+	}
+	return columns.Unfound(&t.Table, names, func(name string) bool { return slices.Contains(names, name) })
 }
 
 // PlainColumns lists the columns for NewPlan.

@@ -35,6 +35,9 @@ func NewRowReader(ctx context.Context, conn *pgconn.PgConn, t *outbox.Table, max
 }
 
 func rowReaderOf(info *Table, maxMessage int) (*RowReader, error) {
+	if err := info.Unfound(); err != nil {
+		return nil, err
+	}
 	// Only the columns that messages are made of, so that the plan's columns are those of the query.
 	var cols []Column
 	for _, name := range columns.Configured(&info.Table) {

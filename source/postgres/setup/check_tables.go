@@ -82,6 +82,9 @@ func (c *checker) columns(ctx context.Context, t *catalog.Table) error {
 	if _, err := catalog.NewPlan(&t.Table, t.PlainColumns()); err != nil {
 		c.Add(check.Problem, "add the column, or correct columns under source.tables", "%v", err)
 	}
+	if err := t.Unfound(); err != nil {
+		c.Add(check.Problem, "correct columns under source.tables", "%v", err)
+	}
 	if !c.cfg.Poll {
 		published, err := catalog.ReadPublished(ctx, &c.cfg, c.conn.PgConn())
 		if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -124,7 +126,11 @@ func Resolve(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*Table, er
 		return nil, err
 	}
 	t.Words = columns.Words(&t.Table)
-	columns.DropMissing(&t.Table, func(name string) bool { return t.Types[name] != "" })
+	has := func(name string) bool { return t.Types[name] != "" }
+	if err := columns.Unfound(&t.Table, slices.Collect(maps.Keys(t.Types)), has); err != nil {
+		return nil, err
+	}
+	columns.DropMissing(&t.Table, has)
 	if faults, err := WordFaults(ctx, conn, &t.Table, t.Types[t.Columns.Status]); err != nil {
 		return nil, pgerr.Fault("look at words of table "+conf.Name, err)
 	} else if len(faults) > 0 {
