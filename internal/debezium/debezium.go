@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -118,6 +119,10 @@ func (c *conversion) check(checks []Check) {
 // run reads the files, and writes what they say.
 func (c *conversion) run(files []File) {
 	c.settings = map[string]*setting{}
+	defer c.listUses()
+	for _, f := range files { // what a compose file or a script takes from it may stand in front
+		c.variables.plainly(readVariables(filepath.Base(f.Name), withoutBOM(f.Data)))
+	}
 	for _, f := range files {
 		c.read(f)
 	}
@@ -170,8 +175,10 @@ type conversion struct {
 	placements *setting
 	// then are the options of a RegexRouter behind the router, by tailbox's names.
 	then map[string]*setting
-	// provided are the references to providers of Kafka Connect that variables stand for, by the variables.
-	provided map[string]string
+	// toSet is what variables of the result have to be set to, by their names.
+	toSet map[string]string
+	// referred are the variables of files that options refer to.
+	referred []*setting
 	// wanted is what files name that has to be given beside them, and resources are those of Kubernetes that are given.
 	wanted    []wanted
 	resources []string
@@ -196,9 +203,9 @@ func (c *conversion) convert() {
 	if known {
 		c.rest()
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.provided)) {
+	for _, name := range slices.Sorted(maps.Keys(c.toSet)) {
 		if c.out.names("${" + name + "}") {
-			c.out.title("Set the environment variable " + name + " to what Kafka Connect finds as " + strings.Trim(c.provided[name], "${}") + ".")
+			c.out.title("Set the environment variable " + name + " to " + c.toSet[name] + ".")
 		}
 	}
 }

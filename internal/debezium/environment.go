@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tailbox/tailbox/internal/debezium/forms"
 	"github.com/tailbox/tailbox/router"
 )
 
@@ -78,13 +79,10 @@ func (c *conversion) fromVariable(key, name string) bool {
 	}
 	s := &setting{key: "$" + name, raw: value, file: environment}
 	switch {
-	case given != nil && !set:
-		s.raw = given.raw // a reference to what the environment will have
-	case given == nil && (strings.HasPrefix(key, otherPrefix) || c.copied(key)) && envName.MatchString(name):
+	case given != nil: // it may be a reference to what the environment will have
+		s.raw, s.file, s.line, s.dollars, s.origin = given.raw, given.file, given.line, given.dollars, given
+	case (strings.HasPrefix(key, otherPrefix) || c.copied(key)) && envName.MatchString(name):
 		s.raw = "${" + name + "}"
-	}
-	if given != nil {
-		s.file, s.line, s.dollars = given.file, given.line, given.dollars
 	}
 	c.file(key, s)
 	return true
@@ -120,7 +118,7 @@ func (c *conversion) fromNames() {
 		if !ok {
 			key = strings.TrimPrefix(strings.ToLower(strings.ReplaceAll(plain, "_", ".")), serverPrefix)
 		}
-		if ok || !strings.Contains(references, "${"+name) {
+		if ok || !strings.Contains(references, "${"+name) && v.uses[name] == nil {
 			c.fromVariable(key, name)
 		}
 	}
@@ -159,9 +157,34 @@ type variables struct {
 	names       []string
 	// given are those that files set, such as a compose file; they count first.
 	given map[string]*setting
+	// plain are those of files of variables, such as .env: a compose file and a script take theirs from there.
+	plain map[string]*setting
+	// uses are the settings that refer to a variable of a file, by its name.
+	uses map[string][]*setting
 	// looked are the names that options were looked for under.
 	looked map[string]bool
 }
+
+// plainly takes the variables of a file that holds nothing else.
+func (v *variables) plainly(given []*setting) {
+	for _, s := range given {
+		if v.plain == nil {
+			v.plain = map[string]*setting{}
+		}
+		v.plain[s.key] = s
+	}
+}
+
+// setAgain is why a variable of a file has no effect that another one sets.
+func setAgain(file, other string) string {
+	if file == other {
+		return "it is set again in another service or container, and that counts"
+	}
+	return "it is set again in another file, and that counts"
+}
+
+// severalValues is why a reference cannot be resolved to a variable of two processes.
+const severalValues = "it refers to a variable that two services or containers set, each to another value: give one of them in a file of its own"
 
 // give takes a variable of a file, and returns one of the same name that counts no more. One that stands beside a process counts before one of a .env file.
 func (v *variables) give(s *setting, beside bool) (idle *setting) {
@@ -171,12 +194,39 @@ func (v *variables) give(s *setting, beside bool) (idle *setting) {
 	if idle = v.given[s.key]; idle != nil && idle.beside && !beside {
 		return s
 	}
-	s.beside = beside
+	if s.beside = beside; beside && idle != nil && idle.beside && idle.raw != s.raw {
+		s.fault = severalValues
+	}
 	v.given[s.key] = s
 	if !slices.Contains(v.names, s.key) {
 		v.names = append(slices.Clone(v.names), s.key)
 	}
 	return idle
+}
+
+// use notes that a setting refers to a variable of a file.
+func (v *variables) use(name string, by *setting) {
+	if v.uses == nil {
+		v.uses = map[string][]*setting{}
+	}
+	if by != nil {
+		v.uses[name] = append(v.uses[name], by)
+	}
+}
+
+// known reports whether a file has a variable, or the environment.
+func (v *variables) known(name string) bool {
+	_, set := v.get(name)
+	return set || v.given[name] != nil
+}
+
+// itself reports whether a variable is set to itself, so that it is left to the environment, perhaps with a default, which begins with its colon.
+func (s *setting) itself() (byDefault string, itself bool) {
+	if strings.HasPrefix(s.raw, "${") && forms.ReferenceSize(s.raw) == len(s.raw) {
+		name, byDefault := nameAndDefault(s.raw)
+		return byDefault, name == s.key
+	}
+	return "", false
 }
 
 // serve reports whether a file sets a variable of Debezium Server; beside: one that stands beside a process.
@@ -191,7 +241,13 @@ func (v *variables) serve(beside bool) bool {
 
 // get returns a variable as Debezium gets it. One that a file sets to itself is left to the environment.
 func (v *variables) get(name string) (value string, set bool) {
-	if s := v.given[name]; s != nil && s.raw != "${"+name+"}" {
+	s := v.given[name]
+	if s != nil {
+		if _, itself := s.itself(); itself {
+			s = v.plain[name]
+		}
+	}
+	if s != nil {
 		return s.raw, true
 	}
 	return v.environment(name)

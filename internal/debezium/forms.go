@@ -34,7 +34,8 @@ var (
 	printed     = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[\s=]*["']?(?:@-|\$)`)
 	answered    = regexp.MustCompile(`(?:\s-\w*o|--output)[\s=]*["']?([\w./${}-]+)`)
 	wholeLine   = regexp.MustCompile(`(?:\\\r?\n|[^\n])+`)
-	interpolate = regexp.MustCompile(`\$\$|\$([A-Za-z_][A-Za-z0-9_]*)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])([^}]*))?\}`)
+	interpolate = regexp.MustCompile(`\$\$|\$[A-Za-z_][A-Za-z0-9_]*|\$\{`)
+	composed    = regexp.MustCompile(`(?s)^\$\{?([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])(.*))?$`)
 	dependent   = regexp.MustCompile(`\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)`)
 )
 
@@ -45,7 +46,7 @@ func (c *conversion) readForm(f File) (l *layer, text []byte) {
 	if c.readOffsets(l.name, f.Data) {
 		return l, nil
 	}
-	whole := bytes.TrimPrefix(forms.Decoded(f.Data), []byte("\uFEFF"))
+	whole := withoutBOM(f.Data)
 	text = bytes.TrimSpace(whole)
 	bare := forms.WithoutComments(text)
 	extension := strings.ToLower(filepath.Ext(l.name))
@@ -72,6 +73,9 @@ func (c *conversion) readForm(f File) (l *layer, text []byte) {
 	}
 	return l, text
 }
+
+// withoutBOM is a text as UTF-8, without the mark that one may begin with.
+func withoutBOM(text []byte) []byte { return bytes.TrimPrefix(forms.Decoded(text), []byte("\uFEFF")) }
 
 // program reads the connector that a program sends to Kafka Connect, such as a script of a shell or the file of an HTTP client. It returns what is left to
 // read; nil if nothing is.

@@ -20,9 +20,9 @@ func (c *conversion) compose(l *layer, file *forms.Tree) {
 		add := func(key string, value *forms.Tree) {
 			s := &setting{key: key, file: l.name, line: value.Line, raw: "${" + key + "}"} // without a value, that of whoever starts it
 			if value.Kind == forms.Scalar {
-				s.dollars = "$$$$"
-				s.raw = interpolate.ReplaceAllStringFunc(value.Text, func(ref string) string { return c.ofCompose(s, ref) })
+				s.dollars, s.raw = "$$$$", value.Text
 			}
+			s.raw = c.ofCompose(s, s.raw)
 			given = append(given, s)
 		}
 		if environ := service.Value.Get("environment"); environ != nil {
@@ -42,20 +42,28 @@ func (c *conversion) compose(l *layer, file *forms.Tree) {
 	}
 }
 
-// ofCompose writes a reference of compose as Debezium Server has it.
-func (c *conversion) ofCompose(s *setting, ref string) string {
-	m := interpolate.FindStringSubmatch(ref)
-	switch name := m[1] + m[2]; {
-	case ref == "$$":
-		return "$"
-	case strings.HasSuffix(m[3], "+"):
-		c.problems = append(c.problems, &Problem{of: s, file: s.file, line: s.line, Key: s.key, Reason: ref + " is not read: write the value"})
-		return ref
-	case strings.HasSuffix(m[3], "-"):
-		return "${" + name + ":" + m[4] + "}"
-	default:
-		return "${" + name + "}"
-	}
+// ofCompose writes the references of compose in a text as Debezium Server has them. Compose fills in what a .env file sets; a secret stays a reference.
+func (c *conversion) ofCompose(s *setting, text string) string {
+	return eachReference(text, interpolate, func(ref string) string {
+		m := composed.FindStringSubmatch(strings.TrimSuffix(ref, "}"))
+		switch {
+		case ref == "$$":
+			return "$"
+		case m == nil:
+			return ref
+		case strings.HasSuffix(m[2], "+"):
+			c.problems = append(c.problems, &Problem{of: s, file: s.file, line: s.line, Key: s.key, Reason: ref + " is not read: write the value"})
+			return ref
+		}
+		if given := c.variables.plain[m[1]]; given != nil && (given.raw != "" || !strings.HasPrefix(m[2], ":")) && !ofSecret(m[1], s, ref) {
+			c.variables.use(m[1], s)
+			return given.raw
+		}
+		if strings.HasSuffix(m[2], "-") {
+			return "${" + m[1] + ":" + c.ofCompose(s, m[3]) + "}"
+		}
+		return "${" + m[1] + "}"
+	})
 }
 
 // containers reads the environment of the containers of Kubernetes that are Debezium's.
@@ -64,24 +72,31 @@ func (c *conversion) containers(l *layer, all *forms.Tree) {
 		return
 	}
 	for _, container := range all.Items {
-		var given []*setting
-		if environ := container.Get("env"); environ != nil {
-			for _, item := range environ.Items {
-				s := &setting{key: item.Is("name"), file: l.name, line: item.Line, dollars: "$$$$"}
-				s.raw = dependent.ReplaceAllStringFunc(item.Is("value"), func(ref string) string {
-					if ref == "$$" {
-						return "$"
-					}
-					return "${" + ref[2:len(ref)-1] + "}"
-				})
-				if item.Get("valueFrom") != nil {
-					s.raw = "${" + s.key + "}" // from a secret, say
-				}
-				given = append(given, s)
-			}
-		}
+		given := variablesOf(l, container)
 		c.process(l, given, container, "", "envFrom", "name", "give NAME, with its values in clear text, beside this file, or remove this if Debezium uses none of them")
 	}
+}
+
+// variablesOf returns the variables of a container.
+func variablesOf(l *layer, container *forms.Tree) (given []*setting) {
+	environ := container.Get("env")
+	if environ == nil {
+		return nil
+	}
+	for _, item := range environ.Items {
+		s := &setting{key: item.Is("name"), file: l.name, line: item.Line, dollars: "$$$$"}
+		s.raw = dependent.ReplaceAllStringFunc(item.Is("value"), func(ref string) string {
+			if ref == "$$" {
+				return "$"
+			}
+			return "${" + ref[2:len(ref)-1] + "}"
+		})
+		if item.Get("valueFrom") != nil {
+			s.raw = "${" + s.key + "}" // from a secret, say
+		}
+		given = append(given, s)
+	}
+	return given
 }
 
 // process takes the variables of a service or a container, which stands at a place in its file, if that is Debezium's. Others that it has under a key are not read.
@@ -89,7 +104,7 @@ func (c *conversion) process(l *layer, given []*setting, of *forms.Tree, place, 
 	server, worker := serves(given), works(given) || slices.ContainsFunc(given, func(s *setting) bool {
 		return ofConverter(workerOption(s.key)) || imageName.MatchString(of.Is("image")) && slices.Contains(imageVariables(), s.key)
 	})
-	if !server && !worker && !debeziumImage.MatchString(of.Is("image")) {
+	if !server && !worker && !mayRun(of.Is("image")) {
 		return
 	}
 	c.unreadPart(l, place+others, of.Get(others), field, fix)
@@ -104,8 +119,18 @@ func (c *conversion) process(l *layer, given []*setting, of *forms.Tree, place, 
 	c.environ(l, given, true)
 }
 
-// debeziumImage is the name of an image that may run Debezium: one of it, or Confluent's of Kafka Connect.
-var debeziumImage = regexp.MustCompile(`debezium|\bcp-(?:kafka|server)-connect`)
+// debeziumImage is the name of an image that may run Debezium: one of it, or Confluent's of Kafka Connect. besideImage is that of one which runs beside it, such
+// as debezium/example-postgres.
+var (
+	debeziumImage = regexp.MustCompile(`debezium|\bcp-(?:kafka|server)-connect`)
+	runningImage  = regexp.MustCompile(`(?:server|connect)[^/]*$`)
+	besideImage   = regexp.MustCompile(`(?:^|/)debezium/|(?:postgres|mysql|maria|mongo|kafka|zookeeper)[^/]*$`)
+)
+
+// mayRun reports whether an image may run Debezium.
+func mayRun(image string) bool {
+	return debeziumImage.MatchString(image) && (runningImage.MatchString(image) || !besideImage.MatchString(image))
+}
 
 // imageName is the name of Debezium's image of Kafka Connect, in whatever registry.
 var imageName = regexp.MustCompile(`(?:^|/)debezium/connect(?:-base)?(?:[:@]|$)`)
@@ -242,7 +267,7 @@ func (c *conversion) environ(l *layer, given []*setting, beside bool) {
 		if strings.HasPrefix(s.key, serverPrefix) {
 			l.settings = append(l.settings, s)
 		} else if idle := c.variables.give(s, beside); idle != nil {
-			c.out.ignored(&setting{key: "$" + idle.key}, "it is set again in another file, and that counts")
+			c.out.ignored(&setting{key: "$" + idle.key}, setAgain(idle.file, s.file))
 		}
 	}
 }
@@ -260,6 +285,11 @@ func (c *conversion) environWorker(l *layer, given []*setting, beside bool) {
 		default:
 			c.form(l, "it has the variables of a second worker of Kafka Connect: give those of one")
 			return
+		}
+	}
+	for _, s := range given {
+		if !optionVariable.MatchString(s.key) {
+			c.variables.give(s, beside)
 		}
 	}
 	own := &layer{name: l.name}
@@ -290,9 +320,9 @@ func (c *conversion) eachVariable(given []*setting, beside bool) (own []*setting
 			case beside && s.key != apicurio:
 				c.out.ignored(&setting{key: "$" + s.key}, changesNothing)
 			}
-			continue // what it is for, a connector cannot refer to
+			continue // a connector may refer to it
 		}
-		worker := &setting{key: workerOption(option), raw: c.ofConnect(s.raw), file: s.file, line: s.line}
+		worker := &setting{key: workerOption(option), raw: c.ofConnect(s.raw), file: s.file, line: s.line, origin: s}
 		if ours && (option == "KEY_CONVERTER" || option == "VALUE_CONVERTER") {
 			worker.overwritten = s.key
 		}
@@ -306,12 +336,18 @@ const changesNothing = "it sets no option that changes the messages"
 
 // ofConnect writes references as Kafka Connect has them: one stays a reference to the environment. A default decides now.
 func (c *conversion) ofConnect(raw string) string {
-	return expression.ReplaceAllStringFunc(raw, func(ref string) string {
-		name, byDefault, has := strings.Cut(strings.Trim(ref, "${}"), ":")
-		if value, set := c.variables.get(name); set {
+	return eachReference(raw, expression, func(ref string) string {
+		if ref == "$$" {
+			return ref
+		}
+		name, byDefault := nameAndDefault(ref)
+		value, set := c.variables.environment(name)
+		switch {
+		case c.variables.plain[name] != nil: // a secret, which stays a reference
+		case set:
 			return value
-		} else if has {
-			return byDefault
+		case byDefault != "":
+			return c.ofConnect(byDefault[1:])
 		}
 		return "${env:" + name + "}"
 	})

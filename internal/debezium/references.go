@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,8 +11,8 @@ import (
 )
 
 var (
-	// expression is a reference of MicroProfile's configuration, or a $ that is escaped.
-	expression = regexp.MustCompile(`\$\$|\$\{([^{}:]*)(:[^{}]*)?\}`)
+	// expression begins a reference of MicroProfile's configuration, or is a $ that is escaped.
+	expression = regexp.MustCompile(`\$\$|\$\{`)
 	// provided is a reference to a provider of Kafka Connect's configuration: its name, a path that may be left out, and a key.
 	provided = regexp.MustCompile(`\$\{([^{}:]+):(?:[^{}:]*:)?([^{}]*)\}`)
 	// envName is what tailbox.yaml takes for the name of a variable.
@@ -112,31 +113,69 @@ func (r *resolver) wrong(ref, format string, args ...any) string {
 	return ref
 }
 
-// expressions resolves the references of Debezium Server. What they stand for may hold others. A $ that is none is written $$ or \$.
+// eachReference replaces the references in a text that start finds. A reference in braces may hold others; one that does not end is none.
+func eachReference(text string, start *regexp.Regexp, replace func(ref string) string) string {
+	var b strings.Builder
+	for at := start.FindStringIndex(text); at != nil; at = start.FindStringIndex(text) {
+		from, end := at[0], at[1]
+		if text[end-1] == '{' {
+			end = from + forms.ReferenceSize(text[from:])
+		}
+		b.WriteString(text[:from])
+		if end == from {
+			end = at[1]
+			b.WriteString(text[from:end])
+		} else {
+			b.WriteString(replace(text[from:end]))
+		}
+		text = text[end:]
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
+// nameAndDefault takes a reference of Debezium Server apart. A default begins with its colon; it is "" if there is none.
+func nameAndDefault(ref string) (name, byDefault string) {
+	inner := ref[len("${") : len(ref)-1]
+	if at := strings.IndexByte(inner, ':'); at >= 0 {
+		return inner[:at], inner[at:]
+	}
+	return inner, ""
+}
+
+// expressions resolves the references of Debezium Server. What they stand for may hold others. A $ that is none is written $$ or \$. For a connector of Kafka
+// Connect, it resolves those in the variables of files, which have no such escapes.
 func (r *resolver) expressions(s string) string {
-	return expression.ReplaceAllStringFunc(strings.ReplaceAll(s, `\$`, "$$"), func(ref string) string {
-		if ref == "$$" {
+	if r.c.server {
+		s = strings.ReplaceAll(s, `\$`, "$$")
+	}
+	return eachReference(s, expression, func(ref string) string {
+		if ref == "$$" && !r.c.server {
+			return ref
+		} else if ref == "$$" {
 			return "$"
 		}
-		parts := expression.FindStringSubmatch(ref)
-		name, byDefault := parts[1], parts[2]
+		name, byDefault := nameAndDefault(ref)
 		if slices.Contains(r.open, name) {
 			return r.wrong(ref, "${%s} refers back to itself: give one of them a value", name)
 		}
+		if strings.Contains(name, "{") {
+			return r.wrong(ref, "%s is a reference whose name holds another one, which is not read: write the value", ref)
+		}
 		other := r.c.settings[otherPrefix+name]
-		if value, set := r.c.variables.get(name); envName.MatchString(name) && (set || other == nil) {
-			return r.variable(ref, name, value, set, byDefault)
+		if r.c.variables.known(name) || envName.MatchString(name) && other == nil {
+			return r.variable(ref, name, byDefault)
 		}
 		if other != nil {
 			return r.nested(name, other.raw)
 		}
-		if variable := variableOf(name); strings.Contains(name, ".") {
-			if value, set := r.c.variables.get(variable); set {
-				return r.variable(ref, variable, value, set, byDefault)
+		for _, variable := range []string{underscored(name), variableOf(name)} {
+			if r.c.variables.known(variable) {
+				return r.variable(ref, variable, byDefault)
 			}
 		}
 		if byDefault != "" {
-			return byDefault[1:]
+			return r.nested(name, byDefault[1:])
 		}
 		dollars := "$$"
 		if set := r.c.settings[r.key]; set != nil && set.dollars != "" {
@@ -146,19 +185,56 @@ func (r *resolver) expressions(s string) string {
 	})
 }
 
-// variable resolves a reference of Debezium Server's to the environment. byDefault begins with its colon.
-func (r *resolver) variable(ref, name, value string, set bool, byDefault string) string {
-	switch {
-	case !r.now && byDefault == "":
-		return "${" + name + "}"
-	case !r.now:
-		return "${" + name + ":-" + byDefault[1:] + "}"
-	case set:
-		return r.nested(name, value)
-	case byDefault != "":
-		return byDefault[1:]
+// variable resolves a reference to the environment. byDefault begins with its colon. If a file gives the variable a value, that counts; but a secret stays
+// where it is.
+func (r *resolver) variable(ref, name, byDefault string) string {
+	value, set := r.c.variables.get(name)
+	given := r.c.variables.given[name]
+	if given != nil {
+		r.c.variables.use(name, r.c.settings[r.key])
+		if given.fault != "" {
+			return r.wrong(ref, "%s", given.fault)
+		}
+		if own, itself := given.itself(); itself { // it is of whoever starts the process
+			given, byDefault = r.c.variables.plain[name], cmp.Or(own, byDefault)
+		}
 	}
-	return r.unset(ref, name)
+	now := r.now || !envName.MatchString(name)
+	switch {
+	case set && given != nil && !now && ofSecret(name, r.c.settings[r.key], ref):
+		r.c.setBefore(name, "its value in "+given.file)
+		return "${" + name + "}"
+	case set && (given != nil || now && r.c.server):
+		return r.nested(name, value)
+	case set && now:
+		return value
+	case now && byDefault != "":
+		return r.nested(name, byDefault[1:])
+	case now:
+		return r.unset(ref, name)
+	case byDefault == "":
+		return "${" + name + "}"
+	}
+	text := byDefault[1:]
+	if strings.Contains(text, "${") { // tailbox.yaml has no default within a default
+		other := resolver{c: r.c, key: r.key, now: true, open: append(slices.Clone(r.open), name)}
+		if text = other.expressions(text); other.fault != "" || forms.SecretName.MatchString(byDefault) {
+			return "${" + name + "}"
+		}
+	}
+	switch {
+	case !strings.ContainsAny(text, "{}"):
+		return "${" + name + ":-" + text + "}"
+	case set:
+		return value
+	}
+	return text
+}
+
+// ofSecret reports whether a reference in an option stands for a secret.
+func ofSecret(name string, option *setting, ref string) bool {
+	return forms.SecretName.MatchString(name) || (&setting{key: name}).secret() || option != nil &&
+		(strings.HasSuffix(strings.ToLower(option.key), "password") || option.secret() && strings.TrimSpace(option.raw) == ref)
 }
 
 func (r *resolver) unset(ref, name string) string {
@@ -178,7 +254,7 @@ func (r *resolver) providers(s string) string {
 		parts := provided.FindStringSubmatch(ref)
 		provider, name := parts[1], parts[2]
 		if !r.c.isEnvironment(provider) && !r.now {
-			return "${" + r.c.standsFor(variableOf(strings.TrimPrefix(r.key, "source.")), ref) + "}"
+			return "${" + r.c.standsFor(variableOf(strings.TrimPrefix(r.key, "source.")), "what Kafka Connect finds as "+strings.Trim(ref, "${}")) + "}"
 		}
 		if !r.c.isEnvironment(provider) {
 			return r.wrong(ref, "Kafka Connect looks this up by its provider %s, which is not built into tailbox: put what it finds into an environment variable in capitals, "+
@@ -187,13 +263,7 @@ func (r *resolver) providers(s string) string {
 		if !envName.MatchString(name) {
 			return r.wrong(ref, "%s cannot stand in tailbox.yaml, whose variables have names of capitals, digits and underscores: give the variable such a name, or write its value", ref)
 		}
-		if !r.now {
-			return "${" + name + "}"
-		}
-		if value, set := r.c.variables.get(name); set {
-			return value
-		}
-		return r.unset(ref, name)
+		return r.variable(ref, name, "")
 	})
 }
 
@@ -212,10 +282,18 @@ func (r *resolver) shell(ref string) string {
 		}
 		return r.wrong(asWritten, "%s is an argument of the script: write its value in place of it", asWritten)
 	}
-	value, set := r.c.variables.get(name)
+	value, set := r.c.variables.environment(name)
+	given := r.c.variables.plain[name]
+	if given != nil {
+		value, set = given.raw, true
+		r.c.variables.use(name, r.c.settings[r.key])
+	}
 	set = set && (value != "" || !orEmpty)
 	now := func() string {
-		if set {
+		switch {
+		case set && given != nil:
+			return r.nested(name, value)
+		case set:
 			return value
 		}
 		other := resolver{c: r.c, key: r.key, now: true}
@@ -229,10 +307,13 @@ func (r *resolver) shell(ref string) string {
 	case r.now && !set && !has:
 		return r.wrong(asWritten, "it depends on this option what is written here, and %s, which the script does not set to one text, is not in the environment: "+
 			"set it to what the script gets, or write its value into the script", asWritten)
-	case r.now:
+	case r.now, set && given != nil && !ofSecret(name, r.c.settings[r.key], ref):
 		return now()
+	case set && given != nil && envName.MatchString(name):
+		r.c.setBefore(name, "its value in "+given.file)
+		return "${" + name + "}"
 	case !envName.MatchString(name):
-		from := "the script's " + name
+		from := "the value of the script's " + name
 		if byDefault != "" {
 			from += ", or " + forms.Show(strings.ReplaceAll(byDefault, forms.ReferencePrefix, "${")) + " if that is not set"
 		}
@@ -251,17 +332,22 @@ func (r *resolver) shell(ref string) string {
 	return "${" + name + ":-" + text + "}"
 }
 
-// standsFor is the variable that stands for what one of Kafka Connect's providers finds: it has the name of the option, and a number if that refers to several.
-func (c *conversion) standsFor(option, ref string) string {
-	if c.provided == nil {
-		c.provided = map[string]string{}
-	}
+// standsFor is the variable that stands for what is not known here: it has the name of the option, and a number if that refers to several.
+func (c *conversion) standsFor(option, what string) string {
 	name := option
-	for n := 2; c.provided[name] != "" && c.provided[name] != ref; n++ {
+	for n := 2; c.toSet[name] != "" && c.toSet[name] != what; n++ {
 		name = fmt.Sprintf("%s_%d", option, n)
 	}
-	c.provided[name] = ref
+	c.setBefore(name, what)
 	return name
+}
+
+// setBefore has the result say to what a variable has to be set.
+func (c *conversion) setBefore(name, what string) {
+	if c.toSet == nil {
+		c.toSet = map[string]string{}
+	}
+	c.toSet[name] = what
 }
 
 // isEnvironment reports whether a provider of Kafka Connect's looks into the environment. If the worker's file is not there, its usual

@@ -2,6 +2,7 @@ package debezium_test
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,6 +73,71 @@ func TestImportVariables(t *testing.T) {
 		if !has(yaml, c.want) || c.not != "" && strings.Contains(yaml, c.not) {
 			t.Errorf("%s: no %s, or there is %q, in\n%s", name, c.want, c.not, yaml)
 		}
+	}
+}
+
+// TestImportVariablesThatFilesSet: what a file sets a variable to counts before a default, wherever it is referred to and wherever the file stands among the others. A
+// secret stays a reference.
+func TestImportVariablesThatFilesSet(t *testing.T) {
+	t.Parallel()
+	const topic, host, password = "debezium.transforms.outbox.route.topic.replacement=", "debezium.source.database.hostname=", "debezium.source.database.password="
+	const scripted = "transforms.outbox.route.topic.replacement"
+	server := func(lines ...string) []string { return []string{"application.properties", serverWith(t, lines...)} }
+	composed := func(service string) []string {
+		return []string{"compose.yaml", "services: {d: {image: debezium/server, environment: {" + service + "}}}\n"}
+	}
+	script := func(key, value string) []string {
+		return []string{"register.sh", scriptWith(t, "set -a; . ./.env", key, value), "worker.properties", text(t, "worker.properties")}
+	}
+	env := func(lines string) []string { return []string{".env", lines} }
+	connect := func(key, value, variables string) []string {
+		return []string{"connector.json", connectorWith(t, key, value), "compose.yaml", "services: {c: {image: debezium/connect, environment: {BOOTSTRAP_SERVERS: 'k:9092', KEY_CONVERTER: StringConverter, " + variables + "}}}\n"}
+	}
+	for name, c := range map[string]struct {
+		files     [][]string
+		want, not string
+	}{
+		"a compose file":            {[][]string{server(topic + "${TOPIC:events}"), composed("TOPIC: prod")}, `route.topic.replacement: "prod"`, ""},
+		"a .env file":               {[][]string{server(host + "${DB_HOST:localhost}"), env("DB_HOST=prod\n")}, "host=prod ", ""},
+		"a name in small letters":   {[][]string{server(host + "${db_host:localhost}"), env("db_host=prod\n")}, "host=prod ", ""},
+		"another one's text":        {[][]string{server(host + "${DB_HOST:localhost}"), composed("DB_HOST: '${STAGE:-dev}.local'")}, "host='${STAGE:-dev}.local'", ""},
+		"an option":                 {[][]string{server(), composed("DEBEZIUM_FORMAT_VALUE: '${FORMAT:-json}'"), env("FORMAT=binary\n")}, "format.value: binary", ""},
+		"an option of its own name": {[][]string{server(), composed("DEBEZIUM_FORMAT_VALUE: '${DEBEZIUM_FORMAT_VALUE:-json}'"), env("DEBEZIUM_FORMAT_VALUE=binary\n")}, "format.value: binary", "set again"},
+		"its own name, no value":    {[][]string{server(), composed("DEBEZIUM_FORMAT_VALUE: "), env("DEBEZIUM_FORMAT_VALUE=binary\n")}, "format.value: binary", ""},
+		"its own name's default":    {[][]string{server(topic + "${TOPIC:events}"), composed("TOPIC: '${TOPIC:-prod}'")}, `route.topic.replacement: "${TOPIC:-prod}"`, ""},
+		"a default that decides":    {[][]string{server(), composed("DEBEZIUM_FORMAT_VALUE: '${DEBEZIUM_FORMAT_VALUE:-binary}'")}, "format.value: binary", ""},
+		"a secret":                  {[][]string{server(password + "${DB_PASSWORD:pw}"), env("DB_PASSWORD=hidden\n")}, "password='${DB_PASSWORD}'", "hidden"},
+		"a secret's place":          {[][]string{server(password + "${DB_KEY:pw}"), composed("DB_KEY: hidden")}, "# Set the environment variable DB_KEY to its value in compose.yaml.", "hidden"},
+		"a secret of its own name":  {[][]string{server(), composed("DEBEZIUM_SOURCE_DATABASE_PASSWORD: '${DEBEZIUM_SOURCE_DATABASE_PASSWORD:-pw}'"), env("DEBEZIUM_SOURCE_DATABASE_PASSWORD=hidden\n")}, "password='${DEBEZIUM_SOURCE_DATABASE_PASSWORD}'", "hidden"},
+		"a script's":                {[][]string{script("database.hostname", "${DB_HOST:-localhost}"), env("DB_HOST=prod\n")}, "host=prod ", ""},
+		"a script's topic":          {[][]string{script(scripted, "${TOPIC:-events}"), env("TOPIC=prod\n")}, `route.topic.replacement: "prod"`, ""},
+		"a script's secret":         {[][]string{script("database.password", "$DB_KEY"), env("DB_KEY=hidden\n")}, "password='${DB_KEY}'", "hidden"},
+		"a script's, empty":         {[][]string{script("database.hostname", "${DB_HOST:-localhost}"), env("DB_HOST=\n")}, "host='${DB_HOST:-localhost}'", ""},
+		"a connector's":             {[][]string{connect("table.include.list", "${env:SCHEMA}.outbox", "SCHEMA: inventory")}, `- name: "inventory.outbox"`, "$SCHEMA"},
+		"a connector's topic":       {[][]string{connect(scripted, "${env:TOPIC}", "TOPIC: '${STAGE:-dev}.events'"), env("STAGE=prod\n")}, `route.topic.replacement: "prod.events"`, ""},
+		"a connector's secret":      {[][]string{connect("database.password", "${env:DB_PW}", "DB_PW: hidden")}, "password='${DB_PW}'", "hidden"},
+		"a worker's":                {[][]string{connect("tasks.max", "1", "CONNECT_PRODUCER_CLIENT_ID: '${ID:-a}'"), env("ID=b\n")}, `client_id: "b"`, ""},
+		"KafkaConnect's": {[][]string{{"c.yaml", "kind: KafkaConnect\nspec:\n  bootstrapServers: k:9092\n  config: {key.converter: StringConverter}\n  template: {connectContainer: {env: [{name: SCHEMA, value: inventory}]}}\n"},
+			{"connector.json", connectorWith(t, "table.include.list", "${env:SCHEMA}.outbox")}}, `- name: "inventory.outbox"`, ""},
+		"a database's": {[][]string{connect("database.hostname", "${env:DB_HOST}", "SCHEMA: inventory"), {"db.yaml", "services: {db: {image: quay.io/debezium/example-postgres:3.0, environment: {DB_HOST: wrong}}}\n"}}, "host='${DB_HOST}'", "wrong"},
+		// what Debezium Server and compose read, and tailbox.yaml does not
+		"a default in a default":        {[][]string{server(host + "${DB_HOST:${PG_HOST:localhost}}")}, "host='${DB_HOST:-localhost}'", ""},
+		"one in compose":                {[][]string{server(), composed("DEBEZIUM_SOURCE_DATABASE_HOSTNAME: '${A:-${B:-localhost}}'")}, "host='${A:-localhost}'", ""},
+		"a secret in a default":         {[][]string{server(password + "${DB_PASSWORD:${PG_PASSWORD:hidden}}")}, "password='${DB_PASSWORD}'", "hidden"},
+		"a default in one that decides": {[][]string{server("debezium.format.value=${A:${B:binary}}")}, "format.value: binary", ""},
+	} {
+		for range c.files {
+			yaml := imported(t, environment("KAFKA_PASSWORD", "x"), slices.Concat(c.files...)...)
+			if !strings.Contains(yaml, c.want) || c.not != "" && strings.Contains(yaml, c.not) {
+				t.Errorf("%s: no %s, or there is %q, in\n%s", name, c.want, c.not, yaml)
+			}
+			c.files = append(c.files[1:], c.files[0])
+		}
+	}
+	two := "services: {a: {image: debezium/server, environment: {T: a}}, b: {image: acme/debezium, environment: {T: b}}}\n"
+	_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(serverWith(t, topic+"${T}"))}, {Name: "compose.yaml", Data: []byte(two)}}, environment(), nil, bytea)
+	if err == nil || !strings.Contains(err.Error(), "it refers to a variable that two services or containers set") {
+		t.Errorf("two values: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package debezium
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -45,6 +46,7 @@ func Report(files []File, env func(string) (string, bool), names []string, descr
 			others = append(others, s)
 		}
 	}
+	others = append(others, c.referred...)
 	slices.SortFunc(others, func(a, b *setting) int { return cmp.Compare(a.key, b.key) })
 	tell(others...)
 	for _, p := range c.problems {
@@ -71,4 +73,36 @@ func (c *conversion) fate(s *setting) Option {
 		o.How = "it decides others"
 	}
 	return o
+}
+
+// listUses has the report tell the variables of files that options refer to, in place of what was said of them before that was known.
+func (c *conversion) listUses() {
+	all, options := slices.Collect(maps.Values(c.settings)), map[*setting]*setting{}
+	for _, l := range c.layers {
+		all = append(all, l.settings...)
+	}
+	for _, s := range all {
+		options[s], options[s.origin] = s, s
+	}
+	for name, by := range c.variables.uses {
+		referred := &setting{key: "$" + name}
+		own, counts := false, false
+		for _, s := range by {
+			option := options[s]
+			own = own || s.key == name || s.key == referred.key
+			counts = counts || option != nil || c.variables.uses[s.key] != nil
+			if option != nil {
+				referred.made, referred.idle = append(referred.made, option.made...), cmp.Or(referred.idle, option.idle)
+			}
+		}
+		if len(referred.made) > 0 {
+			referred.idle = ""
+		}
+		if own || counts {
+			c.out.idle = slices.DeleteFunc(c.out.idle, func(s *setting) bool { return s.key == referred.key })
+		}
+		if counts && !own {
+			c.referred = append(c.referred, referred)
+		}
+	}
 }

@@ -32,6 +32,9 @@ func (c *conversion) worker(l *layer, t *forms.Tree) {
 		c.option(own, "bootstrap.servers", servers)
 	}
 	c.fields(own, "", t.Get("spec", "config"))
+	for _, s := range variablesOf(own, t.Get("spec", "template", "connectContainer")) {
+		c.variables.give(s, true)
+	}
 	for _, key := range []string{"tls", "authentication"} {
 		c.unreadPart(own, "spec."+key, t.Get("spec", key), "", "write it as producer.security.protocol, producer.sasl.* and producer.ssl.* into spec.config")
 	}

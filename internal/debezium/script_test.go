@@ -56,10 +56,10 @@ func TestImportScriptVariables(t *testing.T) {
 		"a secret of two":            {"pwd_a=$DB_PASSWORD\npwd_b=${pwd_a:-x}", password, "$pwd_b", nil, "password='${DB_PASSWORD}'", ""},
 		"a secret in a circle":       {"A_PASS=${B_PASS:-$A_PASS}\nB_PASS=${A_PASS:-$B_PASS}", password, "$A_PASS", nil, "_PASS}'", ""},
 		"a secret in small letters":  {"", password, "$db_password", nil, "password='${DATABASE_PASSWORD}'", ""},
-		"a secret's name":            {"", password, "$db_password", nil, "# Set the environment variable DATABASE_PASSWORD to what Kafka Connect finds as the script's db_password.", ""},
+		"a secret's name":            {"", password, "$db_password", nil, "# Set the environment variable DATABASE_PASSWORD to the value of the script's db_password.", ""},
 		"a secret that is a text":    {"db_password=hidden", password, "$db_password", nil, "password='${DATABASE_PASSWORD}'", "hidden"},
 		"a secret for a default":     {"", host, "${DB_HOST:-$SECRET}", []string{"SECRET", "hidden"}, "host='${DB_HOST}'", "hidden"},
-		"a default of small letters": {"", host, "${host:-postgres}", nil, "DATABASE_HOSTNAME to what Kafka Connect finds as the script's host, or postgres if that is not set.", ""},
+		"a default of small letters": {"", host, "${host:-postgres}", nil, "DATABASE_HOSTNAME to the value of the script's host, or postgres if that is not set.", ""},
 	} {
 		yaml := imported(t, environment(c.env...), "worker.properties", text(t, "worker.properties"), "register.sh", scriptWith(t, c.lines, c.key, c.value))
 		if !strings.Contains(yaml, c.want) || c.not != "" && strings.Contains(yaml, c.not) {

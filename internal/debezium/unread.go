@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"bytes"
 	"regexp"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func (c *conversion) read(f File) {
 	named := slices.ContainsFunc(c.problems[problems:], func(p *Problem) bool {
 		return p.Key == "form" || known == "" && (p.Key == "JSON" || p.Key == "YAML")
 	})
-	if c.chosenOptions() == before && len(c.unread) == others && !named && forms.Declares(text) {
+	if c.chosenOptions() == before && len(c.unread) == others && !named && forms.Declares(text) && !onlyVariables(l.name, text) {
 		c.unread = append(c.unread, unread{l.name, forms.WhyUnread(l.name, text)})
 		l.settings = nil // words of that form
 		c.problems = append(c.problems[:problems], slices.DeleteFunc(slices.Clone(c.problems[problems:]), func(p *Problem) bool {
@@ -57,6 +58,11 @@ func (c *conversion) read(f File) {
 		l.settings, c.problems = nil, c.problems[:problems]
 		c.form(l, why)
 	}
+}
+
+// onlyVariables reports whether a file holds nothing but variables, of which none is a document. One may be the class of a connector.
+func onlyVariables(name string, text []byte) bool {
+	return readVariables(name, text) != nil && !bytes.Contains(text, []byte("{\""))
 }
 
 // unfound names the files that hold a connector in a form that is not read, if no other file holds one. Nothing else is said of them. Beside another

@@ -194,7 +194,8 @@ func printed(node syntax.Node) string {
 	return b.String()
 }
 
-var secretName = regexp.MustCompile(`(?i)PASS|SECRET|TOKEN|PWD`)
+// SecretName is the name of a variable whose value is a secret.
+var SecretName = regexp.MustCompile(`(?i)PASS|SECRET|TOKEN|PWD`)
 
 // shellText is the text that a shell makes of a word.
 type shellText struct {
@@ -238,7 +239,7 @@ func (s *shellText) variable(p *syntax.ParamExp) {
 		return
 	}
 	s.emptied = s.emptied || name == "routedByValue"
-	if secretName.MatchString(name) {
+	if SecretName.MatchString(name) {
 		s.WriteString(shellReference(s.secret(name), "", "")) // neither its text nor its default
 		return
 	}
@@ -394,7 +395,7 @@ func EachReference(text string, other, reference func(string) string) string {
 		at := strings.Index(text, ReferencePrefix)
 		size := 0
 		if at >= 0 {
-			size = referenceSize(text[at:])
+			size = ReferenceSize(text[at:])
 		}
 		if size == 0 {
 			b.WriteString(other(text))
@@ -406,8 +407,8 @@ func EachReference(text string, other, reference func(string) string) string {
 	}
 }
 
-// referenceSize is the size of the reference that a text begins with; 0 if it does not end.
-func referenceSize(text string) int {
+// ReferenceSize is the size of the reference that a text begins with; 0 if it does not end.
+func ReferenceSize(text string) int {
 	depth := 0
 	for i := range len(text) {
 		switch text[i] {
@@ -471,7 +472,7 @@ func Written(text string) string {
 // NamesSecret reports whether a default refers to a secret.
 func NamesSecret(byDefault string) (found bool) {
 	EachReference(byDefault, strings.Clone, func(ref string) string {
-		found = found || secretName.MatchString(ref)
+		found = found || SecretName.MatchString(ref)
 		return ref
 	})
 	return found
