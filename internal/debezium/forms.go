@@ -270,12 +270,13 @@ func (c *conversion) document(l *layer, t *forms.Tree) {
 		c.fields(l, "", t.Get("connectorConfiguration"))
 		c.setApart(l, from)
 	case t.Get("config") != nil:
-		c.parts(l, t, [][]string{{"name", "name"}, {"connector.class", "class"}, {"tasks.max", "tasksMax"}}) // the last two as in a KafkaConnector's spec
+		outside := c.parts(l, t, [][]string{{"name", "name"}, {"connector.class", "class"}, {"tasks.max", "tasksMax"}}) // the last two as in a KafkaConnector's spec
+		delete(outside, "name")
 		if t.Get("config").Kind != forms.Mapping {
 			c.problems = append(c.problems, &Problem{file: l.name, Key: "config", Reason: "must be an object of options"})
 			return
 		}
-		c.fields(l, "", t.Get("config"))
+		c.overridden(l, t.Get("config"), outside)
 		c.besideConfig(t)
 		if got := (&layer{settings: l.settings[from:]}); got.has("connector.class") || !got.has(serverPrefix+"source.connector.class") {
 			c.setApart(l, from)
@@ -433,13 +434,16 @@ func routes(t *forms.Tree) (found bool) {
 	return found
 }
 
-// parts reads options that stand somewhere in a document: each is an option and the path to its value.
-func (c *conversion) parts(l *layer, t *forms.Tree, options [][]string) {
+// parts reads options that stand somewhere in a document: each is an option and the path to its value. It returns the places of those that are there.
+func (c *conversion) parts(l *layer, t *forms.Tree, options [][]string) map[string]string {
+	places := map[string]string{}
 	for _, o := range options {
 		if value := t.Get(o[1:]...); value != nil {
 			c.option(l, o[0], value)
+			places[o[0]] = strings.Join(o[1:], ".")
 		}
 	}
+	return places
 }
 
 // fields reads options that stand side by side, under a prefix. There may be none.

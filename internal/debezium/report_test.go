@@ -184,6 +184,31 @@ func TestReportOfRefused(t *testing.T) {
 	}
 }
 
+// TestReportOfKafkaConnector: Strimzi takes the class and the number of tasks from the spec, and the name from the metadata, whatever its config says.
+func TestReportOfKafkaConnector(t *testing.T) {
+	t.Parallel()
+	const class = "class: io.debezium.connector.postgresql.PostgresConnector\n"
+	const inside = "connector.class: io.debezium.connector.mysql.MySqlConnector\n"
+	for name, c := range map[string]struct{ file, tasks string }{
+		"a resource":     {"kind: KafkaConnector\nmetadata: {name: outer}\nspec:\n  " + class + "  tasksMax: 1\n  config:\n    tasks.max: 2\n    name: inner\n    " + inside + yamlOf(t, 4, "connector.class", "tasks.max"), "spec.tasksMax"},
+		"its spec alone": {"name: outer\n" + class + "tasksMax: 1\nconfig:\n  tasks.max: 2\n  " + inside + yamlOf(t, 2, "connector.class", "tasks.max"), "tasksMax"},
+	} {
+		files := []debezium.File{{Name: "c.yaml", Data: []byte(c.file)}, {Name: "w.properties", Data: []byte(text(t, "worker.properties"))}}
+		var got []string
+		for _, o := range debezium.Report(files, environment(), nil, bytea) {
+			if o.Key == "tasks.max" {
+				got = append(got, o.How)
+			}
+		}
+		if want := []string{"there is one", "Strimzi takes it from " + c.tasks + ", and ignores it here"}; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+		if yaml := imported(t, environment(), "c.yaml", c.file, "w.properties", text(t, "worker.properties")); !has(yaml, "kind: postgres") || !has(yaml, "pipeline: outer") {
+			t.Errorf("%s:\n%s", name, yaml)
+		}
+	}
+}
+
 // TestReportWithoutRouter: a transformation is not said to stand in front of a router that is not there.
 func TestReportWithoutRouter(t *testing.T) {
 	t.Parallel()

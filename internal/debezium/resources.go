@@ -15,12 +15,25 @@ const notAskedState = "it says whether Debezium runs, which tailbox does not ask
 
 // strimzi reads a KafkaConnector.
 func (c *conversion) strimzi(l *layer, t *forms.Tree) {
-	c.parts(l, t, [][]string{{"name", "metadata", "name"}, {"connector.class", "spec", "class"}, {"tasks.max", "spec", "tasksMax"}})
-	c.fields(l, "", t.Get("spec", "config"))
+	c.overridden(l, t.Get("spec", "config"), c.parts(l, t, [][]string{{"name", "metadata", "name"}, {"connector.class", "spec", "class"}, {"tasks.max", "spec", "tasksMax"}}))
 	for _, key := range []string{"pause", "state"} {
 		if t.Is("spec", key) != "" {
 			c.out.ignored(&setting{key: "spec." + key}, notAskedState)
 		}
+	}
+}
+
+// overridden reads the options of a KafkaConnector, of which those count that stand outside of its config.
+func (c *conversion) overridden(l *layer, config *forms.Tree, outside map[string]string) {
+	if config == nil {
+		return
+	}
+	for _, f := range config.Fields {
+		if place := outside[f.Key]; place != "" {
+			c.out.ignored(&setting{key: f.Key, file: l.name, line: f.Value.Line}, "Strimzi takes it from "+place+", and ignores it here")
+			continue
+		}
+		c.option(l, f.Key, f.Value)
 	}
 }
 
