@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -282,9 +283,7 @@ func (c *conversion) document(l *layer, t *forms.Tree) {
 			c.setApart(l, from)
 		}
 	case strings.Contains(t.Is("info", "schema"), "postman.com"), strings.Contains(t.Is("__export_source"), "insomnia"):
-		var bodies []string
-		t.Walk(func(t *forms.Tree) { bodies = append(bodies, t.Is("request", "body", "raw"), t.Is("body", "text")) })
-		c.bodies(l, bodies)
+		c.bodies(l, forms.Collected(t))
 	case expanded(t):
 		var all []*forms.Tree
 		for _, f := range t.Fields {
@@ -386,8 +385,8 @@ func (c *conversion) nested(l *layer, prefix string, t *forms.Tree) {
 func (c *conversion) several(l *layer, all []*forms.Tree) {
 	var names, others []string
 	var routers, rest []*forms.Tree
-	for _, t := range all {
-		if t.Kind != forms.Mapping {
+	for i, t := range all {
+		if t.Kind != forms.Mapping || slices.ContainsFunc(all[:i], func(before *forms.Tree) bool { return sameConnector(before, t) }) {
 			continue
 		}
 		if !isConnector(t) {
@@ -416,6 +415,26 @@ func (c *conversion) several(l *layer, all []*forms.Tree) {
 	}
 }
 
+// sameConnector reports whether two documents are one connector, as in a script that creates it or else updates it.
+func sameConnector(a, b *forms.Tree) bool {
+	return isConnector(a) && isConnector(b) && a.Get("kind") == nil && b.Get("kind") == nil && maps.Equal(optionsOf(a), optionsOf(b)) &&
+		(connectorName(a) == connectorName(b) || connectorName(a) == nameless || connectorName(b) == nameless)
+}
+
+// optionsOf are the options of a connector as texts, but for its name.
+func optionsOf(t *forms.Tree) map[string]string {
+	options := map[string]string{}
+	for _, f := range cmp.Or(t.Get("config"), t.Get("connectorConfiguration"), t).Fields {
+		if f.Key != "name" {
+			options[f.Key] = fmt.Sprint(f.Value.Kind, f.Value.Text, len(f.Value.Items), len(f.Value.Fields))
+		}
+	}
+	return options
+}
+
+// nameless stands for the name of a connector without one.
+const nameless = "without a name"
+
 // severalConnectors is why none of several connectors is taken.
 func severalConnectors(hold string, names []string, routed int) string {
 	return fmt.Sprintf("%s %d connectors, %s, of which %d have an outbox event router: give one of them in a file of its own", hold, len(names), strings.Join(names, ", "), routed)
@@ -423,7 +442,7 @@ func severalConnectors(hold string, names []string, routed int) string {
 
 // connectorName is the name that a document gives its connector.
 func connectorName(t *forms.Tree) string {
-	return cmp.Or(t.Is("name"), t.Is("metadata", "name"), t.Is("config", "name"), "without a name")
+	return cmp.Or(t.Is("name"), t.Is("metadata", "name"), t.Is("config", "name"), nameless)
 }
 
 // routes reports whether an outbox event router stands somewhere in a connector.

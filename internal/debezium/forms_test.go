@@ -113,6 +113,16 @@ func TestImportForms(t *testing.T) {
 		"one request of several":   {worker, "PUT /connectors/files/config\n\n" + other + "\nPOST /connectors\nAccept: */*\n\n" + connector},
 		"a collection of Postman": {worker, `{"info": {"schema": "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"}, "item": [{"name": "folder", "item": [{"request": {"method": "GET"}}, {"request": {"body": {"mode": "raw", "raw": ` +
 			encoded(t, connector) + `}}, "response": [{"originalRequest": {"body": {"raw": ` + encoded(t, connector) + `}}}]}]}]}`},
+		// as in rodriguez-rodrigo/event-driven-architecture-java-kafka
+		"a collection with a request that deletes": {worker, `{"info": {"schema": "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"}, "item": [` +
+			`{"request": {"method": "DELETE", "body": {"raw": ` + encoded(t, connector) + `}, "url": {"raw": "{{host}}/connectors/outbox-connector"}}}, ` +
+			`{"request": {"method": "PUT", "body": {"raw": ` + encoded(t, options) + `}, "url": "http://c:8083/connector-plugins/PostgresConnector/config/validate"}}, ` +
+			`{"request": {"method": "POST", "body": {"raw": ` + encoded(t, connector) + `}, "url": "{{host}}/connectors"}}]}`},
+		"a script that deletes": {worker, "curl -X DELETE -d '" + strings.Replace(connector, "5432", "1", 1) + "' http://c:8083/connectors/outbox-connector\ncurl -d '" + connector + "' http://c:8083/connectors\n"},
+		"create or update":      {worker, "curl -f -d '" + connector + "' http://c:8083/connectors || curl -X PUT -d '" + options + "' http://c:8083/connectors/outbox-connector/config\n"},
+		"jq's config":           {worker, "curl -X PUT -d \"$(jq -c .config <<'EOF'\n" + connector + "\nEOF\n)\" http://c:8083/connectors/outbox-connector/config\n"},
+		// as in danielnuriyev/opentofu-debezium
+		"a ConfigMap of another program": {worker + "\n", "apiVersion: v1\nkind: ConfigMap\ndata:\n  config.yaml: |\n    startDelaySeconds: 0\n    rules:\n      - pattern: debezium.([^:]+)\n  alerts.yaml: |\n    text: {{ $value }}\n---\n" + strimzi},
 		// as in himnay/learning-debezium
 		"an export of Insomnia": {worker, `{"_type": "export", "__export_source": "insomnia.desktop.app:v11", "resources": [{"_type": "workspace"}, {"_type": "request", "body": {"mimeType": "application/json", "text": ` +
 			encoded(t, connector) + `}}]}`},
@@ -252,7 +262,9 @@ func TestImportStrangeForms(t *testing.T) {
 		"a line of YAML":          {"\n\n---\nconfig:\n  a: {b: c}\n", "file:5: a: must be a text"},
 		"values of Helm":          {"---\ncdc:\n  connectors:\n    - name: outbox\n      config:\n        " + class(":") + "\n", "if these are the values of a Helm chart, give what helm template prints"},
 		"a Job":                   {"apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:\n      containers:\n        - command: [sh, -c, 'post {" + class(":") + "}']\n", "a form that tailbox does not read"},
-		"two requests":            {"POST /connectors\n\n" + connector + "\n###\nPOST /connectors\n\n" + connector, "it holds 2 connectors"},
+		"a request that deletes":  {"curl -X DELETE -d '" + connector + "' http://connect:8083/connectors/x\n", "the script sends it only to have it deleted or checked"},
+		"two that differ":         {"curl -d '" + connector + "' http://c:8083/connectors\ncurl -d '" + strings.Replace(connector, "5432", "1", 1) + "' http://c:8083/connectors\n", "it holds 2 connectors"},
+		"two requests":            {"POST /connectors\n\n" + connector + "\n###\nPOST /connectors\n\n" + strings.Replace(connector, "outbox-connector", "second", 1), "it holds 2 connectors"},
 		"a request of a file":     {"POST /connectors\n\n< ./outbox.json\n", "it sends ./outbox.json: give that file"},
 		"a request of nothing":    {"POST /connectors\n\n{}\n", "no request in it sends a connector"},
 		"a broken request":        {"POST /connectors\n\n" + strings.Replace(connector, ",", "", 1), "JSON: cannot be read"},
@@ -339,7 +351,7 @@ func TestScriptRefused(t *testing.T) {
 	connector := text(t, "connector.json")
 	for name, c := range map[string]struct{ script, want string }{
 		"an unescaped placeholder": {"curl -d @- $HOST <<JSON\n" + strings.ReplaceAll(connector, `"transforms":`, `"x": "${routedByValue}", "transforms":`) + "\nJSON\n", "the shell replaces ${routedByValue}"},
-		"two connectors":           {"curl -d '" + connector + "' $HOST\ncurl -d '" + connector + "' $HOST\n", "it holds 2 connectors"},
+		"two connectors":           {"curl -d '" + connector + "' $HOST\ncurl -d '" + strings.Replace(connector, "outbox-connector", "second", 1) + "' $HOST\n", "it holds 2 connectors"},
 		"a loop":                   {"for name in a b; do\n  curl -d \"" + strings.NewReplacer(`"`, `\"`, `$`, `\$`, "outbox-connector", "$name").Replace(connector) + "\" $HOST\ndone\n", "${name}, which the script does not set to one text, is not in the environment"},
 		"an argument":              {"f() {\n  curl -d \"" + strings.NewReplacer(`"`, `\"`, `$`, `\$`, "order-db", "$1").Replace(connector) + "\" $HOST\n}\nf a\n", "$1 is an argument of the script: write its value"},
 		"an argument's default":    {"curl -d \"" + strings.NewReplacer(`"`, `\"`, `$`, `\$`, "order-db", "${1:-db}").Replace(connector) + "\" $HOST\n", "${1:-db} is an argument of the script"},

@@ -142,10 +142,27 @@ func (c *conversion) configMap(l *layer, t *forms.Tree) {
 				given = append(given, &setting{key: f.Key, raw: f.Value.Text, file: l.name, line: f.Value.Line})
 			case strings.HasSuffix(f.Key, ".sh") && !strings.Contains(f.Value.Text, "connector.class"): // it starts something
 			case strings.ContainsAny(f.Value.Text, "=:{"):
-				c.read(File{Name: f.Key, Data: []byte(f.Value.Text)})
+				c.readEntry(l, f.Key, f.Value.Text)
 			}
 		}
 		c.environ(l, given, false)
+	}
+}
+
+// readEntry reads a file of a ConfigMap. If it cannot be read and holds nothing of Debezium, it is another program's.
+func (c *conversion) readEntry(l *layer, name, text string) {
+	layers, problems, idle, variables, others := len(c.layers), len(c.problems), len(c.out.idle), len(c.variables.given), len(c.unread)
+	c.read(File{Name: name, Data: []byte(text)})
+	ours := len(c.problems) == problems || len(c.variables.given) > variables || len(c.unread) > others || forms.Declares([]byte(text))
+	for _, read := range c.layers[layers:] {
+		ours = ours || slices.ContainsFunc(read.settings, func(s *setting) bool {
+			key, _ := inProfile(s.key)
+			return strings.HasPrefix(key, serverPrefix) || strings.HasPrefix(key, "transforms.") || strings.HasPrefix(key, "database.") || ofConverter(key) || ofWorker(key)
+		})
+	}
+	if !ours {
+		c.layers, c.problems, c.out.idle = c.layers[:layers], c.problems[:problems], c.out.idle[:idle]
+		c.out.ignored(&setting{key: name, file: l.name}, "it is no file of Debezium or of its worker")
 	}
 }
 

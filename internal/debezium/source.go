@@ -60,11 +60,11 @@ func (c *conversion) source() (ok bool) {
 		c.problem(class, "tailbox reads the logs of Postgres, MySQL, MariaDB and MongoDB alone: keep Debezium for this outbox")
 		return false
 	}
-	nameless := unheardOf
+	unnamed := unheardOf
 	if c.kind == "postgres" {
-		nameless = "Debezium does not know it either: its option is database.dbname"
+		unnamed = "Debezium does not know it either: its option is database.dbname"
 	}
-	c.ignore(nameless, "source.database.name")
+	c.ignore(unnamed, "source.database.name")
 	pipeline, from := c.pipeline()
 	c.out.set(0, "pipeline", pipeline, "", from)
 	c.out.section(0, "source", "")

@@ -8,10 +8,10 @@ import (
 )
 
 var (
-	// asItIs is a command that takes a document from a pipe, and changes nothing in it. sender sends it, and formatting is an argument of jq that changes nothing.
+	// asItIs is a command that takes a document from a pipe, and changes nothing in it. sender sends it, and formatting is an argument of jq that changes no option.
 	asItIs     = regexp.MustCompile(`^(?:cat|curl|docker|docker-compose|echo|https?|kubectl|nerdctl|oc|podman|printf|ssh|sudo|tee|wget|xhs?)$`)
 	sender     = regexp.MustCompile(`^(?:curl|https?|kubectl|oc|wget|xhs?)$`)
-	formatting = regexp.MustCompile(`^(?:-[crSM]+|--(?:compact-output|sort-keys|tab)|\.|'\.'|"\.")$`)
+	formatting = regexp.MustCompile(`^(?:-[crSM]+|--(?:compact-output|sort-keys|tab)|["']?\.(?:config)?["']?)$`)
 )
 
 // changes are the commands by which a script changes a text before it sends it.

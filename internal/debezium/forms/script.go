@@ -40,6 +40,26 @@ func Requests(text []byte) (bodies []string) {
 	return bodies
 }
 
+// sendsNone matches what a request that sends no connector has for its method or in its address.
+var sendsNone = regexp.MustCompile(`^(?:-X|--request=)?["']?(?:DELETE|GET)["']?$|/connector-plugins/`)
+
+// Collected returns the bodies of requests that may send a connector, in a collection of Postman or an export of Insomnia.
+func Collected(collection *Tree) (bodies []string) {
+	collection.Walk(func(t *Tree) {
+		of := t // Insomnia's
+		if request := t.Get("request"); request != nil {
+			of = request
+		}
+		if !sendsNone.MatchString(of.Is("method")) && !sendsNone.MatchString(of.Is("url")) && !sendsNone.MatchString(of.Is("url", "raw")) {
+			bodies = append(bodies, t.Is("request", "body", "raw"), t.Is("body", "text"))
+		}
+	})
+	return bodies
+}
+
+// errNone means that a script sends its connector only to have it deleted or checked.
+var errNone = errors.New("the script sends it only to have it deleted or checked, or with a method that sends no connector")
+
 // ScriptConnectors finds the connectors in a script of a shell: each word and here-document that is an object with a connector's class, or resources of
 // Kubernetes. A variable becomes what the script sets it to, or a reference of shellReference's form.
 func ScriptConnectors(script []byte) (all []*Tree, err error) {
@@ -47,10 +67,18 @@ func ScriptConnectors(script []byte) (all []*Tree, err error) {
 	if err != nil {
 		return nil, nil // perhaps a document that shows a command
 	}
+	none := false
 	documents, values, left, changedBy := map[*syntax.Word]bool{}, assignments(parsed), 1000, changed(parsed)
 	syntax.Walk(parsed, func(node syntax.Node) bool {
 		s := shellText{values: values, left: &left}
 		switch n := node.(type) {
+		case *syntax.Stmt:
+			call, ok := n.Cmd.(*syntax.CallExpr)
+			if !ok || !slices.ContainsFunc(call.Args, func(arg *syntax.Word) bool { return sendsNone.MatchString(printed(arg)) }) {
+				return true
+			}
+			none = none || strings.Contains(printed(n), "connector.class")
+			return false
 		case *syntax.Word:
 			if documents[n] || beginsWithVariable(n.Parts) {
 				return true // the connector in a variable is found where the script sets that
@@ -87,6 +115,9 @@ func ScriptConnectors(script []byte) (all []*Tree, err error) {
 		}
 		return true
 	})
+	if none && len(all) == 0 && err == nil {
+		err = errNone
+	}
 	return all, err
 }
 
@@ -359,121 +390,4 @@ func (s *shellText) literal(text, within string) {
 		}
 		s.WriteByte(text[i])
 	}
-}
-
-// ReferencePrefix begins a reference of a script: ${shell:NAME}, with :- or - and a default, which may hold others. ${shell:!TEXT} is what a shell works out.
-const ReferencePrefix = "${shell:"
-
-// plainReference is a reference of a script without a default.
-var plainReference = regexp.MustCompile(`^\$\{shell:\w+\}$`)
-
-// hide writes the braces of a text as characters for private use, because a brace ends a reference.
-func hide(text string) string { return strings.NewReplacer("{", "\uE07B", "}", "\uE07D").Replace(text) }
-
-// Show writes such characters, and others of shellReference, as they were.
-func Show(text string) string {
-	return strings.NewReplacer("\uE07B", "{", "\uE07D", "}", "\uE022", `"`, "\uE05C", `\`, "\uE00A", " ").Replace(text)
-}
-
-// shellReference writes a reference. What a shell works out can stand in JSON.
-func shellReference(name, sign, byDefault string) string {
-	if name == "!" {
-		sign = strings.NewReplacer(`"`, "\uE022", `\`, "\uE05C", "\n", "\uE00A", "\t", "\uE00A").Replace(hide(sign))
-	}
-	return ReferencePrefix + name + sign + byDefault + "}"
-}
-
-// balanced hides the braces of a text, but for those of references in it.
-func balanced(text string) string {
-	return EachReference(text, hide, func(ref string) string { return ref })
-}
-
-// EachReference replaces the references of a script in a text, and what stands between them.
-func EachReference(text string, other, reference func(string) string) string {
-	var b strings.Builder
-	for {
-		at := strings.Index(text, ReferencePrefix)
-		size := 0
-		if at >= 0 {
-			size = ReferenceSize(text[at:])
-		}
-		if size == 0 {
-			b.WriteString(other(text))
-			return b.String()
-		}
-		b.WriteString(other(text[:at]))
-		b.WriteString(reference(text[at : at+size]))
-		text = text[at+size:]
-	}
-}
-
-// ReferenceSize is the size of the reference that a text begins with; 0 if it does not end.
-func ReferenceSize(text string) int {
-	depth := 0
-	for i := range len(text) {
-		switch text[i] {
-		case '{':
-			depth++
-		case '}':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-	}
-	return 0
-}
-
-// quoteReferences puts quotes around references that stand for a whole value of JSON, such as a number. part is the first one that stands where JSON has no value.
-func quoteReferences(text string) (quoted, part string) {
-	inside, last := false, byte(0)
-	quoted = EachReference(text, func(other string) string {
-		for i := 0; i < len(other); i++ {
-			switch {
-			case inside && other[i] == '\\':
-				i++
-			case other[i] == '"':
-				inside, last = !inside, '"'
-			case inside, strings.IndexByte(" \t\r\n", other[i]) >= 0:
-			case strings.HasPrefix(other[i:], "//"):
-				i += len(other[i:]) - len(strings.TrimLeft(other[i:], "/"))
-				if end := strings.IndexByte(other[i:], '\n'); end >= 0 {
-					i += end
-				} else {
-					i = len(other)
-				}
-			case strings.HasPrefix(other[i:], "/*"):
-				if end := strings.Index(other[i:], "*/"); end >= 0 {
-					i += end + 1
-				}
-			default:
-				last = other[i]
-			}
-		}
-		return other
-	}, func(ref string) string {
-		if inside {
-			return ref
-		}
-		if part == "" && last != ':' && last != '[' {
-			part = ref
-		}
-		last = '"'
-		return `"` + ref + `"`
-	})
-	return quoted, part
-}
-
-// Written is a text with references as the script has them.
-func Written(text string) string {
-	text = strings.NewReplacer(ReferencePrefix+"!", "", ReferencePrefix, "${").Replace(text)
-	return Show(text)
-}
-
-// NamesSecret reports whether a default refers to a secret.
-func NamesSecret(byDefault string) (found bool) {
-	EachReference(byDefault, strings.Clone, func(ref string) string {
-		found = found || SecretName.MatchString(ref)
-		return ref
-	})
-	return found
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"regexp"
+	"strings"
 	"unicode/utf16"
 )
 
@@ -38,4 +39,121 @@ func Decoded(text []byte) []byte {
 		units[i] = order.Uint16(text[2*i:])
 	}
 	return []byte(string(utf16.Decode(units)))
+}
+
+// ReferencePrefix begins a reference of a script: ${shell:NAME}, with :- or - and a default, which may hold others. ${shell:!TEXT} is what a shell works out.
+const ReferencePrefix = "${shell:"
+
+// plainReference is a reference of a script without a default.
+var plainReference = regexp.MustCompile(`^\$\{shell:\w+\}$`)
+
+// hide writes the braces of a text as characters for private use, because a brace ends a reference.
+func hide(text string) string { return strings.NewReplacer("{", "\uE07B", "}", "\uE07D").Replace(text) }
+
+// Show writes such characters, and others of shellReference, as they were.
+func Show(text string) string {
+	return strings.NewReplacer("\uE07B", "{", "\uE07D", "}", "\uE022", `"`, "\uE05C", `\`, "\uE00A", " ").Replace(text)
+}
+
+// shellReference writes a reference. What a shell works out can stand in JSON.
+func shellReference(name, sign, byDefault string) string {
+	if name == "!" {
+		sign = strings.NewReplacer(`"`, "\uE022", `\`, "\uE05C", "\n", "\uE00A", "\t", "\uE00A").Replace(hide(sign))
+	}
+	return ReferencePrefix + name + sign + byDefault + "}"
+}
+
+// balanced hides the braces of a text, but for those of references in it.
+func balanced(text string) string {
+	return EachReference(text, hide, func(ref string) string { return ref })
+}
+
+// EachReference replaces the references of a script in a text, and what stands between them.
+func EachReference(text string, other, reference func(string) string) string {
+	var b strings.Builder
+	for {
+		at := strings.Index(text, ReferencePrefix)
+		size := 0
+		if at >= 0 {
+			size = ReferenceSize(text[at:])
+		}
+		if size == 0 {
+			b.WriteString(other(text))
+			return b.String()
+		}
+		b.WriteString(other(text[:at]))
+		b.WriteString(reference(text[at : at+size]))
+		text = text[at+size:]
+	}
+}
+
+// ReferenceSize is the size of the reference that a text begins with; 0 if it does not end.
+func ReferenceSize(text string) int {
+	depth := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+// quoteReferences puts quotes around references that stand for a whole value of JSON, such as a number. part is the first one that stands where JSON has no value.
+func quoteReferences(text string) (quoted, part string) {
+	inside, last := false, byte(0)
+	quoted = EachReference(text, func(other string) string {
+		for i := 0; i < len(other); i++ {
+			switch {
+			case inside && other[i] == '\\':
+				i++
+			case other[i] == '"':
+				inside, last = !inside, '"'
+			case inside, strings.IndexByte(" \t\r\n", other[i]) >= 0:
+			case strings.HasPrefix(other[i:], "//"):
+				i += len(other[i:]) - len(strings.TrimLeft(other[i:], "/"))
+				if end := strings.IndexByte(other[i:], '\n'); end >= 0 {
+					i += end
+				} else {
+					i = len(other)
+				}
+			case strings.HasPrefix(other[i:], "/*"):
+				if end := strings.Index(other[i:], "*/"); end >= 0 {
+					i += end + 1
+				}
+			default:
+				last = other[i]
+			}
+		}
+		return other
+	}, func(ref string) string {
+		if inside {
+			return ref
+		}
+		if part == "" && last != ':' && last != '[' {
+			part = ref
+		}
+		last = '"'
+		return `"` + ref + `"`
+	})
+	return quoted, part
+}
+
+// Written is a text with references as the script has them.
+func Written(text string) string {
+	text = strings.NewReplacer(ReferencePrefix+"!", "", ReferencePrefix, "${").Replace(text)
+	return Show(text)
+}
+
+// NamesSecret reports whether a default refers to a secret.
+func NamesSecret(byDefault string) (found bool) {
+	EachReference(byDefault, strings.Clone, func(ref string) string {
+		found = found || SecretName.MatchString(ref)
+		return ref
+	})
+	return found
 }
