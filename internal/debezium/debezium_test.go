@@ -126,6 +126,7 @@ func TestImportRefuses(t *testing.T) {
 		"an unknown sink": {strings.Replace(good, "sink.type=kafka", "sink.type=redis", 1), "choose kafka, http or nats-jetstream"},
 		"HTTP's headers":  {strings.Replace(good, "sink.type=kafka", "sink.type=http", 1), "X-DEBEZIUM-"},
 		"no port":         {good + "quarkus.http.port=http\n", "from 1 to 65535"},
+		"an sslmode":      {good + "debezium.source.database.sslmode=Sometimes\n", `sslmode "sometimes": is none of the modes that Debezium knows: choose one of disable, allow`},
 		"a driver's":      {good + "debezium.source.driver.options=x\n", "is no option that is known to change nothing"},
 	} {
 		_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(c.text)}}, environment(), nil, nil)

@@ -172,6 +172,8 @@ func TestReportReasons(t *testing.T) {
 		"schemas of each format":       {server, "debezium.format.schemas.enable", "key, value and header have this option of their own, or need none"},
 		"an authentication":            {http, "debezium.sink.http.authentication.jwt.username", "it is of the authentication that is refused"},
 		"beside the options":           {state, "retired", "it stands beside the connector's options"}, // as in vicle1908/kafka-transactional-microservices
+		"a converter's option":         {connected(t, `"converters": "b", "b.type": "x"`), "b.type", "it is of what converters names, which is refused"},
+		"a post processor's option":    {connected(t, `"post.processors": "a,b", "b.type": "x"`), "b.type", "it is of what post.processors names, which is refused"},
 		"a state":                      {state, "initial_state", "it says whether Debezium runs, which tailbox does not ask"},
 	} {
 		if told, _ := fates(t, c.files, bytea); told[c.key].How != c.want {

@@ -66,6 +66,7 @@ func TestImportVariables(t *testing.T) {
 		"a login":                   {jaas + "${JAAS}", []string{"JAAS", `ScramLoginModule required username="env" password="p";`}, `username: "env"`, ""},
 		"a login's password":        {jaas + `ScramLoginModule required username="${U:u}" password="${P}";`, []string{"U", "env", "P", `"`}, `password: "${P}"`, ""},
 		"a heartbeat":               {"debezium.source.heartbeat.action.query=${Q}", []string{"Q", "INSERT INTO heartbeat DEFAULT VALUES"}, `- name: "inventory.outboxevent"`, `- name: "inventory.heartbeat"`},
+		"an sslmode":                {"debezium.source.database.sslmode=Verify-Full", nil, `url: "host=db.example.org port=5432 dbname=postgres user=postgres password='it\\'s \\\\ ${PGPASSWORD}' sslmode=verify-full"`, ""},
 		"a port":                    {"quarkus.http.port=${PORT:8080}", nil, `listen: "127.0.0.1:8080"`, ""},
 		"no effect":                 {"debezium.source.poll.interval.ms=${MODE}\nquarkus.log.level=${LEVEL}\nmy.own=${X}", nil, "kind: kafka", ""},
 	} {

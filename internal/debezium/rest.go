@@ -155,6 +155,11 @@ func (c *conversion) harmful() {
 		s := c.take(key)
 		if s.value != harmless {
 			c.problem(s, "would change what is sent, and is not built into tailbox: set it to %q, or keep Debezium for this outbox", harmless)
+			if key == "source.converters" || key == "source.post.processors" {
+				for _, name := range commas(s.value) {
+					c.ignore("it is of what "+s.key+" names, which is refused", c.keys("source."+name+".")...)
+				}
+			}
 			continue
 		}
 		c.out.ignored(s, "it is at its default")

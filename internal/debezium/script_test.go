@@ -39,6 +39,8 @@ func TestImportScriptVariables(t *testing.T) {
 		"set to a text":              {"DB_HOST=db", host, "${DB_HOST:-postgres}", []string{"DB_HOST", "x"}, "host=db ", ""},
 		"set to nothing":             {"DB_HOST=", host, "${DB_HOST:-postgres}", []string{"DB_HOST", "x"}, "host=postgres ", ""},
 		"set in a circle":            {"A=$B\nB=$A", host, "$A", nil, "host='${A}'", ""},
+		"set and unset":              {"DB_HOST=db\nunset DB_HOST", host, "${DB_HOST:-postgres}", nil, "host='${DB_HOST:-postgres}'", ""},
+		"read":                       {"DB_HOST=db\nread -r DB_HOST", host, "${DB_HOST:-postgres}", nil, "host='${DB_HOST:-postgres}'", ""},
 		"set to an argument":         {"H=${1:-postgres}", host, "$H", nil, "host='${H:-postgres}'", ""},
 		"set to a command":           {"H=$(hostname)", host, "$H", nil, "host='${H}'", ""},
 		"a default of a default":     {"", host, "${DB_HOST:-${PG_HOST:-postgres}}", []string{"PG_HOST", "pg"}, "host='${DB_HOST:-pg}'", ""},

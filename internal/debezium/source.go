@@ -140,6 +140,12 @@ func (c *conversion) url() {
 			}
 			continue
 		}
+		if k[0] == "sslmode" && !strings.Contains(s.value, "${") {
+			s.value = strings.ToLower(s.value)
+			if modes := []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}; !slices.Contains(modes, s.value) {
+				c.problem(s, "is none of the modes that Debezium knows: choose one of %s", strings.Join(modes, ", "))
+			}
+		}
 		if k[0] == "sslkey" {
 			c.out.note(1, s.key+": the file must be PEM; Debezium reads PKCS#8 in DER")
 		}

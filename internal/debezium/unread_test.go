@@ -205,7 +205,20 @@ func TestImportPipedDocument(t *testing.T) {
 		word + "CONFIG=$(echo \"$CONFIG\" | jq '.config.x=1')\ncurl -d \"$CONFIG\" http://c:8083\n": "the script changes it with jq before it sends it",
 		word + "sed s/a/b/ <<< \"$CONFIG\" | " + send:                                               "the script changes it with sed before it sends it",
 		word + "echo \"${CONFIG//a/b}\" | " + send:                                                  "the script changes it with ${CONFIG//a/b} before it sends it",
-		"sed s/a/b/" + here + "curl http://connect:8083/connectors\n":                               "",
+		word + "curl -d \"$(echo \"$CONFIG\" | tr -d '\\n')\" http://c:8083\n":                      "",
+		// substitutions
+		word + "curl -d \"$(echo \"$CONFIG\" | sed s/a/b/)\" http://c:8083\n":                     "the script changes it with sed before it sends it",
+		word + "BODY=$(echo \"$CONFIG\" | sed s/a/b/)\ncurl -d \"$BODY\" http://c:8083\n":         "the script changes it with sed before it sends it",
+		"BODY=$(sed s/a/b/" + here + ")\necho \"$BODY\" | " + send:                                "the script changes it with sed before it sends it",
+		word + "curl -X PUT -d \"$CONFIG\" \"http://c:8083/$(echo \"$CONFIG\" | jq -r .name)\"\n": "",
+		// files
+		"cat > c.json" + here + "sed -i s/a/b/ c.json\ncurl -d @c.json http://c:8083\n":     "the script changes it with sed before it sends it",
+		"cat" + " > c.json" + here + "sed s/a/b/ c.json | " + send:                          "the script changes it with sed before it sends it",
+		"cat > c.tpl" + here + "envsubst < c.tpl > c.json\ncurl -d @c.json http://c:8083\n": "the script changes it with envsubst before it sends it",
+		"cat > c.json" + here + "sed -i s/a/b/ other.json\ncurl -d @c.json http://c:8083\n": "",
+		"cat > c.json" + here + "cat c.json | " + send:                                      "",
+		"printf '%%s' '%s' | " + send:                                                       "",
+		"sed s/a/b/" + here + "curl http://connect:8083/connectors\n":                       "",
 	} {
 		if !strings.Contains(script, "%s") {
 			script += "%s\nEOF\n"
@@ -214,6 +227,15 @@ func TestImportPipedDocument(t *testing.T) {
 		if want != "" && !strings.Contains(got, "JSON: cannot be read: "+want) || want == "" && strings.Contains(got, "changes it") {
 			t.Errorf("%s: %s, want %q", script, got, want)
 		}
+	}
+}
+
+// TestImportPrinted: printf fills in its directives.
+func TestImportPrinted(t *testing.T) {
+	t.Parallel()
+	got := fmt.Sprint(importError("register.sh", "printf '"+connectorWith(t, "database.hostname", "%s")+"' db | curl -d @- http://connect:8083/connectors\n"))
+	if !strings.Contains(got, "the script changes it with printf before it sends it") {
+		t.Error(got)
 	}
 }
 

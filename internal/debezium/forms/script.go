@@ -197,6 +197,12 @@ func assignments(script *syntax.File) map[string]*syntax.Word {
 		switch n := node.(type) {
 		case *syntax.WordIter:
 			unknown[n.Name.Value] = true
+		case *syntax.CallExpr:
+			if len(n.Args) > 0 && (n.Args[0].Lit() == "unset" || n.Args[0].Lit() == "read") {
+				for _, arg := range n.Args[1:] {
+					unknown[arg.Lit()] = true
+				}
+			}
 		case *syntax.ParamExp:
 			if n.Exp != nil && n.Param != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) {
 				set(n.Param.Value, &syntax.Word{Parts: []syntax.WordPart{n}})
