@@ -28,13 +28,8 @@ var (
 	variable    = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 	anyVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	scriptName  = regexp.MustCompile(`(?i)\.(?:sh|bash)$`)
-	sent        = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[ \t=]*["']?@["']?((?:\$\(dirname [^()\s]*\))?[^\s"'\x60()-][^\s"'\x60()]+)`)
-	fed         = regexp.MustCompile(`(?:<|\bcat\s|\bjq\s(?:[^|\n]*\s)?|\s-T|--upload-file|--post-file|\b(?:kubectl|oc)\s[^|\n]*\s(?:-f|--filename))[\s=]*["']?([\w./${}-]+\.(?:json|ya?ml)(?:\.\w+)*)`)
-	maker       = regexp.MustCompile(`\b(sed|awk|perl|jq|yq)\s([^|\n]*)`)
 	external    = regexp.MustCompile(`(?m)^<(?:@\S*)?[ \t]+(\S+)`)
 	printed     = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[\s=]*["']?(?:@-|\$)`)
-	answered    = regexp.MustCompile(`(?:\s-\w*o|--output)[\s=]*["']?([\w./${}-]+)`)
-	wholeLine   = regexp.MustCompile(`(?:\\\r?\n|[^\n])+`)
 	interpolate = regexp.MustCompile(`\$\$|\$[A-Za-z_][A-Za-z0-9_]*|\$\{`)
 	composed    = regexp.MustCompile(`(?s)^\$\{?([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])(.*))?$`)
 	dependent   = regexp.MustCompile(`\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)`)
@@ -104,20 +99,20 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 			return nil
 		}
 	}
-	data, file := sentConnector(text, form), sentFile(text)
+	data, files := sentConnector(text, form), sentFiles(text)
 	if form == forms.Markdown && body.Match(text) { // it may show requests to others
-		file = sentFile(toConnectors(text))
+		files = sentFiles(toConnectors(text))
 	}
 	why := notSent
 	switch {
-	case alone, form == forms.Markdown && (!sends || data == nil && file == ""):
+	case alone, form == forms.Markdown && (!sends || data == nil && len(files) == 0):
 		why = forms.WhyUnread(l.name, text)
 	case !sends && (!scriptName.MatchString(l.name) || forms.Declares(text) || readVariables(l.name, text) != nil):
 		return text
 	case sends && data != nil:
 		return data
-	case file != "":
-		why = giveFile(file, text)
+	case len(files) > 0:
+		why = giveFiles(files, text)
 	case !sends && form != "":
 		why = forms.WhyUnread(l.name, text)
 	case sends && printed.Match(text):
@@ -144,44 +139,22 @@ func sentConnector(text []byte, form string) []byte {
 	return data
 }
 
-// sentFile is the file that a script sends, as it is named there; "" if none is. A file that curl writes an answer to is none, though the script may print it.
-func sentFile(text []byte) string {
-	answers := answered.FindAllSubmatch(text, -1)
-	for _, names := range []*regexp.Regexp{sent, fed} {
-		for _, found := range names.FindAllSubmatch(text, -1) {
-			if !slices.ContainsFunc(answers, func(a [][]byte) bool { return bytes.Equal(a[1], found[1]) }) {
-				return string(found[1])
-			}
-		}
-	}
-	return ""
-}
-
-// giveFile is what to give in place of what sends a file. A script may change the file before: jq does if it sets something.
-func giveFile(file string, script []byte) string {
-	for _, m := range maker.FindAllSubmatch(script, -1) {
-		if bytes.Contains(m[2], []byte(file)) && (!bytes.HasSuffix(m[1], []byte("q")) || bytes.Contains(m[2], []byte("="))) {
-			return "it sends what " + string(m[1]) + " makes of " + file + ": write that into a file, and give the file"
-		}
-	}
-	return "it sends " + file + ": give that file"
-}
-
-// toConnectors returns the lines of a page that call Kafka Connect, each with those that it goes on in.
-func toConnectors(text []byte) []byte {
-	lines := slices.DeleteFunc(wholeLine.FindAll(text, -1), func(line []byte) bool { return !curl.Match(line) || !bytes.Contains(line, []byte("/connectors")) })
-	return bytes.Join(lines, []byte("\n"))
-}
-
 // form notes that a file is of a form that cannot be read.
 func (c *conversion) form(l *layer, why string) {
 	c.problems = append(c.problems, &Problem{file: l.name, Key: "form", Reason: why})
 }
 
+// placeholder stands in a template for a value of JSON without quotes, as in one of Terraform.
+var placeholder = regexp.MustCompile(`"\s*:\s*\$\{\w+\}`)
+
 // unreadable notes that a text is not what it looks like.
 func (c *conversion) unreadable(l *layer, format string, text []byte, err error) {
 	if bytes.Contains(text, []byte("{{")) {
 		c.form(l, fmt.Sprintf("it is a template (%v): give it with the values filled in, as helm template prints it", err))
+		return
+	}
+	if placeholder.Match(text) {
+		c.form(l, fmt.Sprintf("it is a template (%v): give it with the values filled in", err))
 		return
 	}
 	c.problems = append(c.problems, &Problem{file: l.name, Key: format, Reason: fmt.Sprintf("cannot be read: %v: give the connector's configuration as Kafka Connect takes it", err)})
@@ -201,6 +174,9 @@ func (c *conversion) properties(l *layer, text []byte) {
 	}
 }
 
+// shellLine is a value without quotes behind which a line of a shell goes on.
+var shellLine = regexp.MustCompile(`^[^"'\s]*(?:;\s|\s(?:&&|\|\|?)\s)|^[^"']*\$\(`)
+
 // readVariables reads a .env file; nil if a line is none of such a file. Values are as they are written, but for quotes around them, and a comment behind
 // a value without quotes.
 func readVariables(file string, text []byte) (given []*setting) {
@@ -216,6 +192,9 @@ func readVariables(file string, text []byte) (given []*setting) {
 			return nil
 		}
 		value = strings.TrimSpace(value)
+		if !strings.HasSuffix(file, ".env") && shellLine.MatchString(value) {
+			return nil // a script of one line, say
+		}
 		if size := len(value); size > 1 && (value[0] == '"' || value[0] == '\'') && value[size-1] == value[0] {
 			value = value[1 : size-1]
 		} else if at := strings.Index(value, " #"); at >= 0 {
@@ -333,7 +312,7 @@ func (c *conversion) bodies(l *layer, all []string) {
 	}
 	why := "no request in it sends a connector: " + formsRead
 	if file := external.FindStringSubmatch(strings.Join(all, "\n")); file != nil {
-		why = giveFile(file[1], nil)
+		why = giveFiles(file[1:], nil)
 	}
 	c.unread = append(c.unread, unread{l.name, why})
 }
@@ -437,7 +416,11 @@ const nameless = "without a name"
 
 // severalConnectors is why none of several connectors is taken.
 func severalConnectors(hold string, names []string, routed int) string {
-	return fmt.Sprintf("%s %d connectors, %s, of which %d have an outbox event router: give one of them in a file of its own", hold, len(names), strings.Join(names, ", "), routed)
+	named := ", " + strings.Join(names, ", ")
+	if !slices.ContainsFunc(names, func(name string) bool { return name != nameless }) {
+		named = " without names"
+	}
+	return fmt.Sprintf("%s %d connectors%s, of which %d have an outbox event router: give one of them in a file of its own", hold, len(names), named, routed)
 }
 
 // connectorName is the name that a document gives its connector.

@@ -121,6 +121,9 @@ func TestImportForms(t *testing.T) {
 		"a script that deletes": {worker, "curl -X DELETE -d '" + strings.Replace(connector, "5432", "1", 1) + "' http://c:8083/connectors/outbox-connector\ncurl -d '" + connector + "' http://c:8083/connectors\n"},
 		"create or update":      {worker, "curl -f -d '" + connector + "' http://c:8083/connectors || curl -X PUT -d '" + options + "' http://c:8083/connectors/outbox-connector/config\n"},
 		"jq's config":           {worker, "curl -X PUT -d \"$(jq -c .config <<'EOF'\n" + connector + "\nEOF\n)\" http://c:8083/connectors/outbox-connector/config\n"},
+		"another shell's":       {worker, "docker exec connect sh -c \"curl -d '" + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(connector) + "' http://localhost:8083/connectors\"\n"},
+		"wget's":                {worker, "wget --post-data='" + connector + "' http://c:8083/connectors\n"},
+		"HTTPie's":              {worker, "http :8083/connectors name=outbox-connector config:='" + strings.Replace(options, "{", `{"name": "outbox-connector",`, 1) + "'\n"},
 		// as in danielnuriyev/opentofu-debezium
 		"a ConfigMap of another program": {worker + "\n", "apiVersion: v1\nkind: ConfigMap\ndata:\n  config.yaml: |\n    startDelaySeconds: 0\n    rules:\n      - pattern: debezium.([^:]+)\n  alerts.yaml: |\n    text: {{ $value }}\n---\n" + strimzi},
 		// as in himnay/learning-debezium
@@ -291,6 +294,7 @@ func TestImportStrangeForms(t *testing.T) {
 		"an env_file":             {"services:\n  a:\n    env_file: x\n    environment: {DEBEZIUM_SINK_TYPE: kafka}\n", "env_file"},
 		"envFrom":                 {"kind: Pod\nspec: {containers: [{env: [{name: DEBEZIUM_SINK_TYPE, value: kafka}], envFrom: [{secretRef: {name: s}}]}]}\n", "envFrom"},
 		"an alternative":          {"services: {a: {environment: {DEBEZIUM_SINK_TYPE: \"${X:+kafka}\"}}}\n", ":+"},
+		"binaryData":              {"kind: ConfigMap\nbinaryData: {c.json: e30=}\n", "binaryData: is not read: it is in base64"},
 		"deep JSON":               {strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), "too large"},
 		"two outboxes":            {"[" + connector + "," + strings.Replace(connector, "outbox-connector", "second", 1) + "]", "second"},
 		"broken JSON":             {`{"name": `, "cannot be read"},

@@ -125,6 +125,11 @@ func asProperties(settings []*setting) (read []*setting) {
 // configMap reads the files of a ConfigMap, each in its own form.
 func (c *conversion) configMap(l *layer, t *forms.Tree) {
 	c.resources = append(c.resources, t.Is("metadata", "name"))
+	if binary := t.Get("binaryData"); binary != nil && slices.ContainsFunc(binary.Fields, func(f forms.Field) bool {
+		return slices.Contains([]string{".json", ".properties", ".yaml", ".yml", ".env"}, filepath.Ext(f.Key))
+	}) {
+		c.unreadPart(l, "binaryData", binary, "", "it is in base64: give what it holds in a file")
+	}
 	for _, part := range []string{"data", "stringData"} {
 		files := t.Get(part)
 		if files != nil && t.Is("kind") == "Secret" && part == "data" {

@@ -46,7 +46,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.schema.history.", "there is no schema history"}, {"source.database.history.", "there is no schema history"}, {"source.database.history", "there is no schema history"},
 		{"source.signal.", "tailbox has commands for that"}, {"source.notification.", "see docs/metrics.md"}, {"source.custom.metric.tags", "see docs/metrics.md"},
 		{"source.extended.headers.enabled", "headers about Debezium itself are not sent"}, {"source.sourceinfo.struct.maker", "the event's source is not sent"},
-		{"source.source.struct.version", "the event's source is not sent"}, {"source.topic.", "an outbox event router names the topics itself"}, {"source.message.key.columns", "an outbox event router makes the key itself"},
+		{"source.source.struct.version", "the event's source is not sent"}, {"source.topic.", routerNames}, {"source.message.key.columns", routerKeys},
 		{"source.tasks.max", "there is one"}, {"source.tasks.max.enforce", "there is one"}, {"source.config.action.reload", "secrets are read when tailbox starts"}, {"source.name", own}, {"source.database.server.name", own}, {"source.database.tcpKeepAlive", own}, {"source.tcp.keep.alive", own},
 		{"source.database.query.timeout.ms", own}, {"source.database.sslfactory", own},
 		{"source.executor.", own}, {"source.record.processing.", own}, {"source.task.management.timeout.ms", own}, {"source.provide.transaction.metadata", "no message of the outbox has it, and nobody writes the topic of transactions any more"},
@@ -71,6 +71,12 @@ func ignoredOptions() []ignoredOption {
 		{"key.converter.", "it is of another converter"}, {"value.converter.", "it is of another converter"}, {"header.converter.", "it is of another converter"},
 	}
 }
+
+// Why options have no effect because of the router, which may be missing.
+const (
+	routerNames = "an outbox event router names the topics itself"
+	routerKeys  = "an outbox event router makes the key itself"
+)
 
 // driverOptions are options of the drivers of Postgres, MySQL and MariaDB that change nothing that the log holds, beside those that end a wait. Debezium passes all options database. and driver. on to them.
 func driverOptions() []string {
@@ -116,6 +122,9 @@ func (c *conversion) rest() {
 				why = o.why
 				break
 			}
+		}
+		if (why == routerNames || why == routerKeys) && c.routerName() == "" {
+			why = "there is no outbox event router, which would make topic and key itself"
 		}
 		name, source := strings.CutPrefix(key, "source.")
 		if _, option, _ := strings.Cut(name, "."); source && why == "" && (strings.HasPrefix(name, "database.") || strings.HasPrefix(name, "driver.")) && (containsFold(driverOptions(), option) || strings.HasSuffix(strings.ToLower(option), "timeout")) {

@@ -275,7 +275,7 @@ func (c *conversion) outboxTables() {
 		}
 		c.problem(include, "names no table but what heartbeats and signals use: add the outbox table or, if this is it, remove %s, which tailbox does not need", own.key)
 	default:
-		c.problem(include, "names no outbox table: name it, as in public.outbox")
+		c.problem(include, "is empty, so that Debezium reads %ss that are no outbox: name the outbox, as in inventory.outbox", what)
 	}
 }
 

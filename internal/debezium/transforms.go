@@ -16,12 +16,20 @@ func routerClasses() []string {
 	return []string{"io.debezium.transforms.outbox.EventRouter", "io.debezium.connector.mongodb.transforms.outbox.MongoEventRouter"}
 }
 
+// routerClass is the outbox event router for this kind of database.
+func (c *conversion) routerClass() string {
+	if c.kind == mongodb {
+		return routerClasses()[1]
+	}
+	return routerClasses()[0]
+}
+
 // router writes the options of the outbox event router.
 func (c *conversion) router() {
 	chain := c.take("transforms")
 	c.aliases()
 	if chain == nil {
-		c.missing("transforms", "is missing: without io.debezium.transforms.outbox.EventRouter there is no outbox to relay")
+		c.missing("transforms", "is missing: without %s there is no outbox to relay", c.routerClass())
 		c.formats()
 		return
 	}
@@ -42,10 +50,7 @@ func (c *conversion) router() {
 			if passes, renames := c.passes(name, class, found != "", renamed); passes {
 				renamed = renamed || renames
 			} else {
-				own := "; Debezium's outbox event router is " + routerClasses()[0]
-				if c.kind == mongodb {
-					own = "; Debezium's outbox event router is " + routerClasses()[1]
-				}
+				own := "; Debezium's outbox event router is " + c.routerClass()
 				if c.routerName() != "" {
 					own = ""
 				}
@@ -77,7 +82,7 @@ func (c *conversion) router() {
 		c.rules("route.topic.", "transforms."+found+".route.topic.", given)
 		c.predicate("transforms."+found+".", renamed)
 	} else if len(c.problems) == before && chain.fault == "" {
-		c.problem(chain, "names no transformation of class io.debezium.transforms.outbox.EventRouter: without one there is no outbox to relay")
+		c.problem(chain, "names no transformation of class %s: without one there is no outbox to relay", c.routerClass())
 	}
 	c.formats()
 }
@@ -99,7 +104,11 @@ func (c *conversion) ofDatabase(class *setting) {
 
 // routerName is the name of the outbox event router in the list of transformations; "" if there is none.
 func (c *conversion) routerName() string {
-	for _, name := range commas(c.settings["transforms"].value) {
+	chain := c.settings["transforms"]
+	if chain == nil {
+		return ""
+	}
+	for _, name := range commas(chain.value) {
 		if class := c.settings["transforms."+name+".type"]; class != nil && slices.Contains(routerClasses(), class.value) {
 			return name
 		}
@@ -114,7 +123,13 @@ func (c *conversion) ofRefused(name string) {
 	if s := c.settings["transforms."+name+".predicate"]; s != nil && !router.is(s.value) {
 		prefixes = append(prefixes, "predicates."+s.value+".")
 	}
-	c.listAll("it is of the transformation that is refused", prefixes...)
+	const why = "it is of the transformation that is refused"
+	c.listAll(why, prefixes...)
+	list := c.settings["predicates"]
+	if list == nil || slices.ContainsFunc(commas(list.value), func(name string) bool { s := c.settings["predicates."+name+".type"]; return s == nil || s.idle != why }) {
+		return
+	}
+	c.ignore(why, "predicates")
 }
 
 // listAll lists the options whose keys begin so as those that have no effect.

@@ -36,7 +36,7 @@ type unread struct {
 
 // read reads the options of a file, and notes if it holds a connector that was not found.
 func (c *conversion) read(f File) {
-	before, problems, others := c.chosenOptions(), len(c.problems), len(c.unread)
+	before, problems, others, idle := c.chosenOptions(), len(c.problems), len(c.unread), len(c.out.idle)
 	l, text := c.readForm(f)
 	known, _ := forms.Foreign(l.name, text)
 	named := slices.ContainsFunc(c.problems[problems:], func(p *Problem) bool {
@@ -50,12 +50,12 @@ func (c *conversion) read(f File) {
 		})...)
 		return
 	}
-	if told := c.problems[problems:]; c.chosenOptions() == before && (len(told) > 1 || known != "" && len(told) > 0) && !slices.ContainsFunc(told, func(p *Problem) bool { return p.Reason != noOptionValue }) {
+	if told := c.problems[problems:]; c.chosenOptions() == before && (len(told) > 1 || known != "" && len(told) > 0 || known == forms.Dockerfile) && !slices.ContainsFunc(told, func(p *Problem) bool { return p.Reason != noOptionValue }) {
 		why := "it holds no options: " + formsRead // but the settings of another program, say
 		if known != "" {
 			why = forms.WhyUnread(l.name, text)
 		}
-		l.settings, c.problems = nil, c.problems[:problems]
+		l.settings, c.problems, c.out.idle = nil, c.problems[:problems], c.out.idle[:idle]
 		c.form(l, why)
 	}
 }
@@ -80,4 +80,56 @@ func (c *conversion) unfound() {
 		}
 		c.form(&layer{name: u.name}, u.why)
 	}
+}
+
+// Patterns of commands that send a file: its name, what changes one, and what an answer is written to.
+var (
+	sent      = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[ \t=]*["']?@["']?((?:\$\(dirname [^()\s]*\))?[^\s"'\x60()-][^\s"'\x60()]+)`)
+	fed       = regexp.MustCompile(`(?:<|\bcat\s|\bjq\s(?:[^|\n]*\s)?|\s-T|--upload-file|--post-file|--config(?:-file)?|--cli-input-json|\bhttps?\s[^|\n]*\s@|\b(?:kubectl|oc)\s[^|\n]*\s(?:-f|--filename))[\s=]*["']?(?:file://)?([\w./${}-]+\.(?:json|ya?ml)(?:\.\w+)*)`)
+	maker     = regexp.MustCompile(`\b(sed|awk|perl|jq|yq|envsubst)\s([^|\n]*)`)
+	answered  = regexp.MustCompile(`(?:\s-\w*o|--output)[\s=]*["']?([\w./${}-]+)`)
+	wholeLine = regexp.MustCompile(`(?:\\\r?\n|[^\n])+`)
+)
+
+// sentFiles are the files that a script sends, as they are named there. A file that curl writes an answer to is none, though the script may print it.
+func sentFiles(text []byte) (files []string) {
+	answers := answered.FindAllSubmatch(text, -1)
+	for i, names := range []*regexp.Regexp{sent, fed} {
+		for _, found := range names.FindAllSubmatch(text, -1) {
+			if !slices.ContainsFunc(answers, func(a [][]byte) bool { return bytes.Equal(a[1], found[1]) }) && !slices.Contains(files, string(found[1])) {
+				files = append(files, string(found[1]))
+			}
+		}
+		if len(files) > 0 {
+			return files[:max(1, len(files)*(1-i))] // others than the first that are fed to a command may be for another one
+		}
+	}
+	return nil
+}
+
+// giveFiles is what to give in place of what sends files. A script may change a file before: jq does if it sets something.
+func giveFiles(files []string, script []byte) string {
+	for _, m := range maker.FindAllSubmatch(script, -1) {
+		_, into, _ := bytes.Cut(m[2], []byte(">"))
+		switch file := files[0]; {
+		case bytes.Contains(into, []byte(file)):
+			return "it sends what " + string(m[1]) + " writes into " + file + ": give the file that this makes"
+		case bytes.Contains(m[2], []byte(file)) && (!bytes.HasSuffix(m[1], []byte("q")) || bytes.Contains(m[2], []byte("="))):
+			return "it sends what " + string(m[1]) + " makes of " + file + ": write that into a file, and give the file"
+		}
+	}
+	var named []string
+	for _, file := range files {
+		named = append(named, forms.Followed(file, script))
+	}
+	if all := strings.Join(named, ", "); len(files) > 1 || strings.Contains(all, "*") {
+		return "it sends " + all + ": give the one of them that has an outbox event router"
+	}
+	return "it sends " + named[0] + ": give that file"
+}
+
+// toConnectors returns the lines of a page that call Kafka Connect, each with those that it goes on in.
+func toConnectors(text []byte) []byte {
+	lines := slices.DeleteFunc(wholeLine.FindAll(text, -1), func(line []byte) bool { return !curl.Match(line) || !bytes.Contains(line, []byte("/connectors")) })
+	return bytes.Join(lines, []byte("\n"))
 }

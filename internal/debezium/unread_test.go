@@ -2,6 +2,7 @@ package debezium_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -94,8 +95,15 @@ func TestImportPagesAndPrograms(t *testing.T) {
 		"settings.md": {"```json\n{ \"config\": 1 }\n```\n\n```sh\ncurl http://connect:8083/connectors\n```\n\n```json\n{ \"b\": 1 }\n```\n", "it is Markdown without a shell command that sends a connector"},
 		"server.md":   {server + "\n```\nGET /connectors\n\nPUT /connectors/a/pause\n```\n", "it is Markdown without a shell command that sends a connector, which tailbox does not read: write its options debezium.*"},
 		// as in excellalabs/debezium
-		"create.md": {"```sh\ncurl -X POST http://connect:8083/connectors/ \\\n  -d @config.json\n```\n\n```json\n{ \"schema\": { \"type\": \"struct\" } }\n```\n", "it sends config.json: give that file"},
-		"orders.md": {"```sh\ncurl http://shop/orders -d @order.json\n```\n\n```json\n{ \"b\": 1 }\n```\n", "it is Markdown without a shell command that sends a connector"},
+		"create.md":   {"```sh\ncurl -X POST http://connect:8083/connectors/ \\\n  -d @config.json\n```\n\n```json\n{ \"schema\": { \"type\": \"struct\" } }\n```\n", "it sends config.json: give that file"},
+		"orders.md":   {"```sh\ncurl http://shop/orders -d @order.json\n```\n\n```json\n{ \"b\": 1 }\n```\n", "it is Markdown without a shell command that sends a connector"},
+		"operator.md": {"```yaml\nkind: DebeziumServer\nspec: {transforms: [{type: io.debezium.transforms.outbox.EventRouter}]}\n```\n", "it is Markdown without a shell command that sends a connector, which tailbox does not read: write the DebeziumServer"},
+		// as in romadanskiy/MicroDotNet
+		"Dockerfile": {"FROM debezium/connect:1.9\nCOPY ./connector.sh .\nCMD  [\"./connector.sh\"]\n", "it is a Dockerfile, which tailbox does not read: give the answer of GET"},
+		// as in GlueOps/service-helm-chart-apache-kafka-connect-connector-source-debezium-mysql
+		"helm/values.yaml": {"job_name: nil\nconfig:\n  database: {hostname: nil}\n  table: {include: {list: nil}}\n", "it holds no options: tailbox reads properties"},
+		// as in Sandeepgaian/msk-connect-terraform
+		"c.json.tpl": {"{\"connectorConfiguration\": {\"connector.class\": \"${class}\"}, \"subnets\": ${subnets}}\n", "it is a template ("},
 		// as in joaohenriquefsp/prontumed
 		"connect.php": {"<?php\n$config = ['connector.class' => 'io.debezium.connector.postgresql.PostgresConnector'];\n", "it is a program, which tailbox does not read"},
 		"ci.yml":      {"name: ci\non: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    steps: []\n", "it is a workflow of GitHub Actions, which tailbox does not read"},
@@ -105,7 +113,7 @@ func TestImportPagesAndPrograms(t *testing.T) {
 		// as in ptaylon/temporal-banking-workflow
 		"application.yml": {"server: {port: 8081}\nspring: {application: {name: account}}\n", "it holds no options: tailbox reads properties"},
 	} {
-		if got := fmt.Sprint(importError(name, c[0])); !strings.HasPrefix(got, name+": form: "+c[1]) || strings.Contains(got, "\n") {
+		if got := fmt.Sprint(importError(name, c[0])); !strings.HasPrefix(got, filepath.Base(name)+": form: "+c[1]) || strings.Contains(got, "\n") {
 			t.Errorf("%s: %s, want %q", name, got, c[1])
 		}
 	}
@@ -114,13 +122,14 @@ func TestImportPagesAndPrograms(t *testing.T) {
 // TestImportScriptsOfFiles: a script that sends a file is answered with the file's name.
 func TestImportScriptsOfFiles(t *testing.T) {
 	t.Parallel()
+	const rendered = "it sends what envsubst makes of conf/outbox.json: write that into a file, and give the file"
 	const file, printed, send = "it sends conf/outbox.json: give that file", "it sends what another command prints: write that into a file, and give the file", "curl -X POST http://connect:8083/connectors "
 	for script, want := range map[string]string{
-		"envsubst < conf/outbox.json | " + send + "-d @-":                     file,
+		"envsubst < conf/outbox.json | " + send + "-d @-":                     rendered,
 		"cat conf/outbox.json | " + send + "--data @-":                        file,
 		"jq .config conf/outbox.json | " + send + "-d @-":                     file,
 		send + "-d \"$(cat conf/outbox.json)\"":                               file,
-		"CONFIG=$(envsubst < 'conf/outbox.json')\n" + send + "-d \"$CONFIG\"": file,
+		"CONFIG=$(envsubst < 'conf/outbox.json')\n" + send + "-d \"$CONFIG\"": rendered,
 		send + "-T conf/outbox.json":                                          file,
 		// as in Loopers-dev-lab/loop-pack-be-l2-vol3-java
 		send + "-d @\"$(dirname \"$0\")/outbox.json\"":                     "it sends $(dirname \"$0\")/outbox.json: give that file",
@@ -131,14 +140,26 @@ func TestImportScriptsOfFiles(t *testing.T) {
 		"kubectl -n shop apply -f conf/outbox.json":                        file,
 		"oc create --filename=conf/outbox.json":                            file,
 		send + "-o /tmp/answer.json -d @conf/outbox.json":                  file,
-		"./render.sh | " + send + "-o /tmp/answer.json -d @-":              printed,
-		"CONFIG=$(./render.sh)\n" + send + "--data \"$CONFIG\"":            printed,
-		"curl http://connect:8083/connectors -o /tmp/answer.json":          "it is a script that sends no connector",
+		// as in xrl111/Black-Luna-Tarot, josecanhelp/demo-file-migration-system and sanjuthomas/policy-pilot
+		"CONFIG=\"conf/outbox.json\"\n" + send + "-d @$CONFIG":                             file,
+		"CONFIG=\"${CONFIG:-conf/outbox.json}\"\n" + send + "-d @\"${CONFIG}\"":            file,
+		"F=$1\n" + send + "-d @$F":                                                         "it sends $F: give that file",
+		"for f in conf/*.json; do\n  " + send + "-d @$f\ndone":                             "it sends conf/*.json: give the one of them that has an outbox event router",
+		"F=/tmp/c.json\nenvsubst '$A' < conf/outbox.json > \"$F\"\n" + send + "-d @\"$F\"": "it sends what envsubst writes into $F: give the file that this makes",
+		send + "-d @a.json\n" + send + "-d @b.json":                                        "it sends a.json, b.json: give the one of them that has an outbox event router",
+		"http PUT :8083/connectors/o/config @conf/outbox.json":                             file,
+		"confluent connect cluster create --config-file conf/outbox.json":                  file,
+		"aws kafkaconnect create-connector --cli-input-json file://conf/outbox.json":       file,
+		"FILE=conf/outbox.json; " + send + "-d @$FILE":                                     file,
+		"./render.sh | " + send + "-o /tmp/answer.json -d @-":                              printed,
+		"CONFIG=$(./render.sh)\n" + send + "--data \"$CONFIG\"":                            printed,
+		"curl http://connect:8083/connectors -o /tmp/answer.json":                          "it is a script that sends no connector",
 		// as in safa-56/etiya-crm-lite-microservice
 		"./render.sh | " + send + "-so /tmp/answer.json --data-binary @-\ncat /tmp/answer.json":   printed,
 		"./render.sh | " + send + "--output \"/tmp/answer.json\" -d @-\ncat \"/tmp/answer.json\"": printed,
 		"docker compose up -d\n@echo up\ncurl http://connect:8083":                                "it is a script that sends no connector",
-		"docker run -e BOOTSTRAP_SERVERS=k:9092 debezium/connect":                                 "it is a script with docker run, which tailbox does not read: give the answer of GET",
+		"docker run -e BOOTSTRAP_SERVERS=k:9092 debezium/connect":                                 "it is a script with docker run, which tailbox does not read: give the connector, and write the variables of its worker into a .env file",
+		"docker run -v $PWD/conf:/debezium/conf debezium/server":                                  "it is a script with docker run, which tailbox does not read: give the application.properties that is mounted in it",
 		"set -e\ndocker compose up -d":                                                            "it is a script that sends no connector",
 	} {
 		got := fmt.Sprint(importError("register.sh", "#!/bin/sh\n"+script+"\n"))
@@ -206,6 +227,7 @@ func TestImportPipedDocument(t *testing.T) {
 		word + "sed s/a/b/ <<< \"$CONFIG\" | " + send:                                               "the script changes it with sed before it sends it",
 		word + "echo \"${CONFIG//a/b}\" | " + send:                                                  "the script changes it with ${CONFIG//a/b} before it sends it",
 		word + "curl -d \"$(echo \"$CONFIG\" | tr -d '\\n')\" http://c:8083\n":                      "",
+		"docker exec -i c sh -c 'sed s/a/b/ | curl -d @- http://c:8083'" + here:                     "the script changes it with sed before it sends it",
 		// substitutions
 		word + "curl -d \"$(echo \"$CONFIG\" | sed s/a/b/)\" http://c:8083\n":                     "the script changes it with sed before it sends it",
 		word + "BODY=$(echo \"$CONFIG\" | sed s/a/b/)\ncurl -d \"$BODY\" http://c:8083\n":         "the script changes it with sed before it sends it",

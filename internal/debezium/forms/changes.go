@@ -15,6 +15,8 @@ var (
 	// inPlace is a command that changes a file where it is, and directive is one of printf.
 	inPlace   = regexp.MustCompile(`^(?:g?sed|perl|yq)\s(?:\S+\s)*?(?:-\w*i|--in-place)`)
 	directive = regexp.MustCompile(`%[-0-9.]*[sdbqiux]`)
+	// rewriting is a command within that of another shell.
+	rewriting = regexp.MustCompile(`\b(?:sed|awk|perl|envsubst|yq)\b`)
 	// oneLine is a command that takes the ends of lines away, and formatting is an argument of jq that changes no option.
 	oneLine    = regexp.MustCompile(`^tr (?:-d )?["']?(?:\\[nrt])+["']?(?: ' ')?$`)
 	formatting = regexp.MustCompile(`^(?:-[crSM]+|--(?:compact-output|sort-keys|tab)|["']?\.(?:config)?["']?)$`)
@@ -55,6 +57,9 @@ func changed(script *syntax.File) map[syntax.Node]string {
 			c.pipe(n)
 		case *syntax.Stmt:
 			c.file(n, inPlace.MatchString(printed(n.Cmd)))
+			if call, ok := n.Cmd.(*syntax.CallExpr); ok && shellCommand(call.Args) != nil {
+				c.within(n)
+			}
 		case *syntax.CallExpr:
 			if len(n.Args) > 2 && n.Args[0].Lit() == "printf" && directive.MatchString(printed(n.Args[1])) {
 				c.mark(n.Args[1], "printf")
@@ -98,7 +103,7 @@ func (c *changes) sends(args []*syntax.Word) {
 	}
 }
 
-// within notes what the commands of a substitution change.
+// within notes what the commands of a substitution, or of another shell, change.
 func (c *changes) within(substitution syntax.Node) {
 	syntax.Walk(substitution, func(node syntax.Node) bool {
 		s, ok := node.(*syntax.Stmt)
@@ -236,6 +241,11 @@ func (c *changes) mark(within syntax.Node, by string) {
 // changer is the name of the command that a statement calls; "" if it sends what it reads as it is.
 func changer(s *syntax.Stmt) string {
 	call, ok := s.Cmd.(*syntax.CallExpr)
+	if ok {
+		if inner := shellCommand(call.Args); inner != nil {
+			return rewriting.FindString(printed(inner))
+		}
+	}
 	if !ok || len(call.Args) == 0 || asItIs.MatchString(call.Args[0].Lit()) || oneLine.MatchString(printed(call)) || call.Args[0].Lit() == "jq" && onlyFormats(call.Args[1:]) {
 		return ""
 	}

@@ -47,21 +47,27 @@ func foreignForms() []foreignForm {
 		{markup, "XML or HTML", true},
 		{program, "a program", false},
 		{workflow, "a workflow of GitHub Actions", false},
-		{dockerfile, "a Dockerfile", false},
+		{dockerfile, Dockerfile, false},
 		{systemd, "a unit of systemd", false},
 		{ecs, "a task definition of ECS", false},
 		{kustomization, "a Kustomization", false},
 		{yamlCommand, command, false},
 		{jq, "a script with jq", false},
-		{dockerRun, "a script with docker run", false},
+		{dockerRun, run, false},
 	})
 }
 
 // Markdown is the form of pages whose blocks of code can hold commands.
 const Markdown = "Markdown without a shell command that sends a connector"
 
+// Dockerfile is the form of files that make an image.
+const Dockerfile = "a Dockerfile"
+
 // command is the form of a command in a compose file, a Job of Kubernetes or a list of tasks.
 const command = "YAML with a shell command"
+
+// run is the form of a script that starts a container.
+const run = "a script with docker run"
 
 // misread returns forms that look like a script of a shell, and are none: make, and the shell in a here-document, replace variables first, and Windows has
 // other quotes and variables. A Makefile without variables is read as a script.
@@ -82,8 +88,12 @@ func formOf(forms []foreignForm, name string, text []byte) *foreignForm {
 // Ask is how to give a connector that stands in a form that is not read.
 const Ask = "give the answer of GET /connectors/NAME/config, or write the options alone into a file of JSON or properties"
 
-// serverVariables and serverLines are options of Debezium Server in a text, as variables and as properties. connectorResource is the resource of Strimzi.
+// serverVariables and serverLines are options of Debezium Server in a text, as variables and as properties. The resources are those of its operator and of Strimzi, and the
+// images those of Debezium.
 var (
+	serverResource    = regexp.MustCompile(`(?m)^\s*kind:\s*["']?DebeziumServer\b`)
+	serverImage       = regexp.MustCompile(`\bdebezium/server\b|:/debezium/conf(?:ig)?\b`)
+	workerImage       = regexp.MustCompile(`\bdebezium/connect\b`)
 	connectorResource = regexp.MustCompile(`(?m)^\s*kind:\s*["']?KafkaConnector\b`)
 	serverVariables   = regexp.MustCompile(`(?i)\bDEBEZIUM_SOURCE_CONNECTOR_CLASS\b`)
 	serverLines       = regexp.MustCompile(`debezium\.source\.connector\.class\b`)
@@ -98,6 +108,12 @@ func instead(form string, text []byte) string {
 		return "write its options debezium.* into a file application.properties, and give that"
 	case connectorResource.Match(text):
 		return "write the KafkaConnector into a file of YAML, and give that"
+	case serverResource.Match(text):
+		return "write the DebeziumServer into a file of YAML, and give that"
+	case form == run && serverImage.Match(text):
+		return "give the application.properties that is mounted in it, and write its variables DEBEZIUM_* into a .env file beside that"
+	case form == run && workerImage.Match(text) && !Declares(text):
+		return "give the connector, and write the variables of its worker into a .env file beside that"
 	case form == command:
 		return "write the command into a file .sh, with one $ for each $$ of a compose file, and give that"
 	}

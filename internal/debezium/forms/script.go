@@ -79,6 +79,15 @@ func ScriptConnectors(script []byte) (all []*Tree, err error) {
 			}
 			none = none || strings.Contains(printed(n), "connector.class")
 			return false
+		case *syntax.CallExpr:
+			inner := shellCommand(n.Args)
+			if inner == nil {
+				return true
+			}
+			s.parts(inner.Parts, "")
+			found, wrong := ScriptConnectors([]byte(s.String()))
+			all, err = append(all, found...), errors.Join(err, wrong)
+			return true
 		case *syntax.Word:
 			if documents[n] || beginsWithVariable(n.Parts) {
 				return true // the connector in a variable is found where the script sets that
@@ -102,7 +111,7 @@ func ScriptConnectors(script []byte) (all []*Tree, err error) {
 		default:
 			return true
 		}
-		found, wrong := connectorsIn(s.String())
+		found, wrong := connectorsIn(flagged.ReplaceAllString(s.String(), "{"))
 		switch {
 		case len(found) > 0 && changedBy[node] != "":
 			err = errors.Join(err, errors.New("the script changes it with "+changedBy[node]+" before it sends it"))
@@ -121,8 +130,22 @@ func ScriptConnectors(script []byte) (all []*Tree, err error) {
 	return all, err
 }
 
-// tabs are those that lines begin with. manifest begins resources of Kubernetes, and resource is the kind of one that says what Debezium does.
+// shellCommand is the text of a command that a shell of its own runs, as behind sh -c; nil if there is none.
+func shellCommand(args []*syntax.Word) *syntax.Word {
+	for i := range len(args) - 2 {
+		if name := args[i].Lit(); (name == "sh" || name == "bash" || strings.HasSuffix(name, "/sh") || strings.HasSuffix(name, "/bash")) && commandFlag.MatchString(args[i+1].Lit()) {
+			return args[i+2]
+		}
+	}
+	return nil
+}
+
+// commandFlag has a shell run the next argument.
+var commandFlag = regexp.MustCompile(`^-[a-z]*c$`)
+
+// flagged is what stands before an object in one word, as in wget --post-data={ or http config:={. tabs are those that lines begin with. manifest begins resources of Kubernetes, and resource is the kind of one that says what Debezium does.
 var (
+	flagged  = regexp.MustCompile(`\A(?:--[\w-]+=|config:=)\s*\{`)
 	tabs     = regexp.MustCompile(`(?m)^\t+`)
 	manifest = regexp.MustCompile(`\A(?:\s|#[^\n]*\n|---[^\n]*\n)*(?:apiVersion|kind):`)
 	resource = regexp.MustCompile(`(?m)^[ \t]*kind:[ \t]*["']?(?:KafkaConnect(?:or)?|Connector|DebeziumServer)\b`)
@@ -396,4 +419,32 @@ func (s *shellText) literal(text, within string) {
 		}
 		s.WriteByte(text[i])
 	}
+}
+
+// onlyName is a reference to a variable of a script, perhaps with a default. assigned is a value that a script sets one to, or a loop.
+var (
+	onlyName = regexp.MustCompile(`^\$\{?(\w+)(?:\}|:?-([^{}$]+)\})?$`)
+	assigned = regexp.MustCompile(`(?m)(?:^|[;\s])(?:(\w+)=|for[ \t]+(\w+)[ \t]+in[ \t]+)["']?([^"'\s;]*)`)
+)
+
+// Followed is the file that a script sends by a variable, if the script sets that to one text or says a default; else it is the variable.
+func Followed(file string, script []byte) string {
+	name := onlyName.FindStringSubmatch(file)
+	if name == nil {
+		return file
+	}
+	values := []string{}
+	for _, m := range assigned.FindAllSubmatch(script, -1) {
+		if value := string(m[3]); (string(m[1]) == name[1] || string(m[2]) == name[1]) && !slices.Contains(values, value) {
+			values = append(values, value)
+		}
+	}
+	if len(values) == 1 && values[0] != "" {
+		if of := onlyName.FindStringSubmatch(values[0]); of != nil && of[2] != "" {
+			return of[2]
+		} else if !strings.Contains(values[0], "$") {
+			return values[0]
+		}
+	}
+	return file
 }
