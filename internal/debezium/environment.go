@@ -167,11 +167,13 @@ type variables struct {
 
 // plainly takes the variables of a file that holds nothing else.
 func (v *variables) plainly(given []*setting) {
+	if v.plain == nil {
+		v.plain = map[string]*setting{}
+	}
 	for _, s := range given {
-		if v.plain == nil {
-			v.plain = map[string]*setting{}
+		if _, itself := s.itself(); !itself {
+			v.plain[s.key] = s
 		}
-		v.plain[s.key] = s
 	}
 }
 
@@ -184,7 +186,7 @@ func setAgain(file, other string) string {
 }
 
 // severalValues is why a reference cannot be resolved to a variable of two processes.
-const severalValues = "it refers to a variable that two services or containers set, each to another value: give one of them in a file of its own"
+const severalValues = "it refers to a variable that services or containers set to different values: give only the one that is Debezium's"
 
 // give takes a variable of a file, and returns one of the same name that counts no more. One that stands beside a process counts before one of a .env file.
 func (v *variables) give(s *setting, beside bool) (idle *setting) {

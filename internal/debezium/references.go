@@ -201,7 +201,7 @@ func (r *resolver) variable(ref, name, byDefault string) string {
 	}
 	now := r.now || !envName.MatchString(name)
 	switch {
-	case set && given != nil && !now && ofSecret(name, r.c.settings[r.key], ref):
+	case set && given != nil && !now && (given.hidden || ofSecret(name, r.c.settings[r.key], ref)):
 		r.c.setBefore(name, "its value in "+given.file)
 		return "${" + name + "}"
 	case set && (given != nil || now && r.c.server):

@@ -98,26 +98,29 @@ func TestImportVariablesThatFilesSet(t *testing.T) {
 		files     [][]string
 		want, not string
 	}{
-		"a compose file":            {[][]string{server(topic + "${TOPIC:events}"), composed("TOPIC: prod")}, `route.topic.replacement: "prod"`, ""},
-		"a .env file":               {[][]string{server(host + "${DB_HOST:localhost}"), env("DB_HOST=prod\n")}, "host=prod ", ""},
-		"a name in small letters":   {[][]string{server(host + "${db_host:localhost}"), env("db_host=prod\n")}, "host=prod ", ""},
-		"another one's text":        {[][]string{server(host + "${DB_HOST:localhost}"), composed("DB_HOST: '${STAGE:-dev}.local'")}, "host='${STAGE:-dev}.local'", ""},
-		"an option":                 {[][]string{server(), composed("DEBEZIUM_FORMAT_VALUE: '${FORMAT:-json}'"), env("FORMAT=binary\n")}, "format.value: binary", ""},
-		"an option of its own name": {[][]string{server(), composed("DEBEZIUM_FORMAT_VALUE: '${DEBEZIUM_FORMAT_VALUE:-json}'"), env("DEBEZIUM_FORMAT_VALUE=binary\n")}, "format.value: binary", "set again"},
-		"its own name, no value":    {[][]string{server(), composed("DEBEZIUM_FORMAT_VALUE: "), env("DEBEZIUM_FORMAT_VALUE=binary\n")}, "format.value: binary", ""},
-		"its own name's default":    {[][]string{server(topic + "${TOPIC:events}"), composed("TOPIC: '${TOPIC:-prod}'")}, `route.topic.replacement: "${TOPIC:-prod}"`, ""},
-		"a default that decides":    {[][]string{server(), composed("DEBEZIUM_FORMAT_VALUE: '${DEBEZIUM_FORMAT_VALUE:-binary}'")}, "format.value: binary", ""},
-		"a secret":                  {[][]string{server(password + "${DB_PASSWORD:pw}"), env("DB_PASSWORD=hidden\n")}, "password='${DB_PASSWORD}'", "hidden"},
-		"a secret's place":          {[][]string{server(password + "${DB_KEY:pw}"), composed("DB_KEY: hidden")}, "# Set the environment variable DB_KEY to its value in compose.yaml.", "hidden"},
-		"a secret of its own name":  {[][]string{server(), composed("DEBEZIUM_SOURCE_DATABASE_PASSWORD: '${DEBEZIUM_SOURCE_DATABASE_PASSWORD:-pw}'"), env("DEBEZIUM_SOURCE_DATABASE_PASSWORD=hidden\n")}, "password='${DEBEZIUM_SOURCE_DATABASE_PASSWORD}'", "hidden"},
-		"a script's":                {[][]string{script("database.hostname", "${DB_HOST:-localhost}"), env("DB_HOST=prod\n")}, "host=prod ", ""},
-		"a script's topic":          {[][]string{script(scripted, "${TOPIC:-events}"), env("TOPIC=prod\n")}, `route.topic.replacement: "prod"`, ""},
-		"a script's secret":         {[][]string{script("database.password", "$DB_KEY"), env("DB_KEY=hidden\n")}, "password='${DB_KEY}'", "hidden"},
-		"a script's, empty":         {[][]string{script("database.hostname", "${DB_HOST:-localhost}"), env("DB_HOST=\n")}, "host='${DB_HOST:-localhost}'", ""},
-		"a connector's":             {[][]string{connect("table.include.list", "${env:SCHEMA}.outbox", "SCHEMA: inventory")}, `- name: "inventory.outbox"`, "$SCHEMA"},
-		"a connector's topic":       {[][]string{connect(scripted, "${env:TOPIC}", "TOPIC: '${STAGE:-dev}.events'"), env("STAGE=prod\n")}, `route.topic.replacement: "prod.events"`, ""},
-		"a connector's secret":      {[][]string{connect("database.password", "${env:DB_PW}", "DB_PW: hidden")}, "password='${DB_PW}'", "hidden"},
-		"a worker's":                {[][]string{connect("tasks.max", "1", "CONNECT_PRODUCER_CLIENT_ID: '${ID:-a}'"), env("ID=b\n")}, `client_id: "b"`, ""},
+		"a compose file":              {[][]string{server(topic + "${TOPIC:events}"), composed("TOPIC: prod")}, `route.topic.replacement: "prod"`, ""},
+		"a .env file":                 {[][]string{server(host + "${DB_HOST:localhost}"), env("DB_HOST=prod\n")}, "host=prod ", ""},
+		"a name in small letters":     {[][]string{server(host + "${db_host:localhost}"), env("db_host=prod\n")}, "host=prod ", ""},
+		"another one's text":          {[][]string{server(host + "${DB_HOST:localhost}"), composed("DB_HOST: '${STAGE:-dev}.local'")}, "host='${STAGE:-dev}.local'", ""},
+		"an option":                   {[][]string{server(), composed("DEBEZIUM_FORMAT_VALUE: '${FORMAT:-json}'"), env("FORMAT=binary\n")}, "format.value: binary", ""},
+		"an option of its own name":   {[][]string{server(), composed("DEBEZIUM_FORMAT_VALUE: '${DEBEZIUM_FORMAT_VALUE:-json}'"), env("DEBEZIUM_FORMAT_VALUE=binary\n")}, "format.value: binary", "set again"},
+		"its own name, no value":      {[][]string{server(), composed("DEBEZIUM_FORMAT_VALUE: "), env("DEBEZIUM_FORMAT_VALUE=binary\n")}, "format.value: binary", ""},
+		"its own name's default":      {[][]string{server(topic + "${TOPIC:events}"), composed("TOPIC: '${TOPIC:-prod}'")}, `route.topic.replacement: "${TOPIC:-prod}"`, ""},
+		"a default that decides":      {[][]string{server(), composed("DEBEZIUM_FORMAT_VALUE: '${DEBEZIUM_FORMAT_VALUE:-binary}'")}, "format.value: binary", ""},
+		"a secret":                    {[][]string{server(password + "${DB_PASSWORD:pw}"), env("DB_PASSWORD=hidden\n")}, "password='${DB_PASSWORD}'", "hidden"},
+		"a secret's place":            {[][]string{server(password + "${DB_KEY:pw}"), composed("DB_KEY: hidden")}, "# Set the environment variable DB_KEY to its value in compose.yaml.", "hidden"},
+		"a secret of its own name":    {[][]string{server(), composed("DEBEZIUM_SOURCE_DATABASE_PASSWORD: '${DEBEZIUM_SOURCE_DATABASE_PASSWORD:-pw}'"), env("DEBEZIUM_SOURCE_DATABASE_PASSWORD=hidden\n")}, "password='${DEBEZIUM_SOURCE_DATABASE_PASSWORD}'", "hidden"},
+		"a Secret's":                  {[][]string{server(host + "${DB_HOST:localhost}"), {"s.yaml", "kind: Secret\nstringData: {DB_HOST: hidden}\n"}}, "host='${DB_HOST}'", "hidden"},
+		"a default in a .env file":    {[][]string{server(host + "${DB_HOST:localhost}"), env("DB_HOST=${STAGE:-dev}.local\n")}, "host='${STAGE:-dev}.local'", ""},
+		"its own name in a .env file": {[][]string{server(host + "${DB_HOST:localhost}"), env("DB_HOST=${DB_HOST:-dev}\n")}, "host='${DB_HOST:-dev}'", ""},
+		"a script's":                  {[][]string{script("database.hostname", "${DB_HOST:-localhost}"), env("DB_HOST=prod\n")}, "host=prod ", ""},
+		"a script's topic":            {[][]string{script(scripted, "${TOPIC:-events}"), env("TOPIC=prod\n")}, `route.topic.replacement: "prod"`, ""},
+		"a script's secret":           {[][]string{script("database.password", "$DB_KEY"), env("DB_KEY=hidden\n")}, "password='${DB_KEY}'", "hidden"},
+		"a script's, empty":           {[][]string{script("database.hostname", "${DB_HOST:-localhost}"), env("DB_HOST=\n")}, "host='${DB_HOST:-localhost}'", ""},
+		"a connector's":               {[][]string{connect("table.include.list", "${env:SCHEMA}.outbox", "SCHEMA: inventory")}, `- name: "inventory.outbox"`, "$SCHEMA"},
+		"a connector's topic":         {[][]string{connect(scripted, "${env:TOPIC}", "TOPIC: '${STAGE:-dev}.events'"), env("STAGE=prod\n")}, `route.topic.replacement: "prod.events"`, ""},
+		"a connector's secret":        {[][]string{connect("database.password", "${env:DB_PW}", "DB_PW: hidden")}, "password='${DB_PW}'", "hidden"},
+		"a worker's":                  {[][]string{connect("tasks.max", "1", "CONNECT_PRODUCER_CLIENT_ID: '${ID:-a}'"), env("ID=b\n")}, `client_id: "b"`, ""},
 		"KafkaConnect's": {[][]string{{"c.yaml", "kind: KafkaConnect\nspec:\n  bootstrapServers: k:9092\n  config: {key.converter: StringConverter}\n  template: {connectContainer: {env: [{name: SCHEMA, value: inventory}]}}\n"},
 			{"connector.json", connectorWith(t, "table.include.list", "${env:SCHEMA}.outbox")}}, `- name: "inventory.outbox"`, ""},
 		"a database's": {[][]string{connect("database.hostname", "${env:DB_HOST}", "SCHEMA: inventory"), {"db.yaml", "services: {db: {image: quay.io/debezium/example-postgres:3.0, environment: {DB_HOST: wrong}}}\n"}}, "host='${DB_HOST}'", "wrong"},
@@ -137,7 +140,7 @@ func TestImportVariablesThatFilesSet(t *testing.T) {
 	}
 	two := "services: {a: {image: debezium/server, environment: {T: a}}, b: {image: acme/debezium, environment: {T: b}}}\n"
 	_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(serverWith(t, topic+"${T}"))}, {Name: "compose.yaml", Data: []byte(two)}}, environment(), nil, bytea)
-	if err == nil || !strings.Contains(err.Error(), "it refers to a variable that two services or containers set") {
+	if err == nil || !strings.Contains(err.Error(), "it refers to a variable that services or containers set to different values") {
 		t.Errorf("two values: %v", err)
 	}
 }

@@ -144,7 +144,7 @@ func (c *conversion) configMap(l *layer, t *forms.Tree) {
 			switch {
 			case f.Value.Kind != forms.Scalar:
 			case variable.MatchString(f.Key), optionVariable.MatchString(f.Key), strings.HasPrefix(f.Key, serverPrefix):
-				given = append(given, &setting{key: f.Key, raw: f.Value.Text, file: l.name, line: f.Value.Line})
+				given = append(given, &setting{key: f.Key, raw: f.Value.Text, file: l.name, line: f.Value.Line, hidden: t.Is("kind") == "Secret"})
 			case strings.HasSuffix(f.Key, ".sh") && !strings.Contains(f.Value.Text, "connector.class"): // it starts something
 			case strings.ContainsAny(f.Value.Text, "=:{"):
 				c.readEntry(l, f.Key, f.Value.Text)

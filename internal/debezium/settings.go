@@ -15,6 +15,8 @@ type setting struct {
 	dollars string
 	// beside: it is a variable that stands beside a process, as in a compose file, and not in a .env file.
 	beside bool
+	// hidden: it is of a Secret, so that its value is not copied.
+	hidden bool
 	// origin is the variable of a file that it was taken from.
 	origin *setting
 	// overwritten is the variable that it comes from if Debezium's image does not take it from there.
