@@ -370,11 +370,17 @@ func (c *conversion) nested(l *layer, prefix string, t *forms.Tree) {
 // several takes the only connector of a list, or the only one with an outbox event router.
 func (c *conversion) several(l *layer, all []*forms.Tree) {
 	var names, others []string
-	var routers, rest []*forms.Tree
-	for i, t := range all {
-		if t.Kind != forms.Mapping || slices.ContainsFunc(all[:i], func(before *forms.Tree) bool { return sameConnector(before, t) }) {
-			continue
+	var routers, rest, once []*forms.Tree
+	for _, t := range all {
+		if t.Kind == forms.Mapping && (!isConnector(t) || !slices.ContainsFunc(once, func(before *forms.Tree) bool { return sameConnector(before, t) })) {
+			once = append(once, t)
 		}
+	}
+	if len(once) == 1 && len(all) > 1 {
+		c.document(l, once[0])
+		return
+	}
+	for _, t := range once {
 		if !isConnector(t) {
 			rest = append(rest, t)
 			continue

@@ -266,6 +266,7 @@ func TestImportStrangeForms(t *testing.T) {
 		"values of Helm":          {"---\ncdc:\n  connectors:\n    - name: outbox\n      config:\n        " + class(":") + "\n", "if these are the values of a Helm chart, give what helm template prints"},
 		"a Job":                   {"apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:\n      containers:\n        - command: [sh, -c, 'post {" + class(":") + "}']\n", "a form that tailbox does not read"},
 		"a request that deletes":  {"curl -X DELETE -d '" + connector + "' http://connect:8083/connectors/x\n", "the script sends it only to have it deleted or checked"},
+		"the same without router": {strings.Repeat("curl -d '"+strings.ReplaceAll(connector, "EventRouter", "Other")+"' http://c:8083/connectors\n", 2), "transforms.outbox.type"},
 		"two that differ":         {"curl -d '" + connector + "' http://c:8083/connectors\ncurl -d '" + strings.Replace(connector, "5432", "1", 1) + "' http://c:8083/connectors\n", "it holds 2 connectors"},
 		"two requests":            {"POST /connectors\n\n" + connector + "\n###\nPOST /connectors\n\n" + strings.Replace(connector, "outbox-connector", "second", 1), "it holds 2 connectors"},
 		"a request of a file":     {"POST /connectors\n\n< ./outbox.json\n", "it sends ./outbox.json: give that file"},
