@@ -325,6 +325,8 @@ func (c *chooser) askHeaders() {
 	})
 	switch headers := c.by["headers"]; {
 	case found == nil:
+	case found.Type == "oid":
+		c.question("%s seems to hold headers. It is an oid, and the log does not hold large objects, so messages go without them. If they need them, change it to bytea, too.", found.Name)
 	case headers != nil:
 		c.question("Both %s and %s may hold headers. tailbox takes those of %s, so messages go without what %s holds. The type or the key can also come from a part of a column of headers: docs/tables.md, \"Parts from a header or the payload\".",
 			headers.Name, found.Name, headers.Name, found.Name)

@@ -327,7 +327,7 @@ func (c *chooser) words(status *report.Column) {
 	}
 	if len(delivered) == 0 {
 		c.rest("on_delivered", "delete", "the status has no word for delivered")
-		c.question("The status %s has no word for a message that is delivered, so tailbox deletes the row then. If rows have to stay, write the word as words.delivered and on_delivered: mark.", status.Name)
+		c.question("The status %s has no word for a message that is delivered, so tailbox deletes the row then. If rows have to stay, write the word as words.delivered and on_delivered: mark. If the program moves them to another table, docs/feedback.md has the way.", status.Name)
 		delivered = []string{like(pending[0], "delivered")}
 		if closed {
 			c.open(status, "it has no word for delivered", all)
