@@ -20,8 +20,9 @@ func TestCountsThatDoNotFit(t *testing.T) {
 		"DECIMAL(3,0)": "999", "DECIMAL(5,1)": "9999.0", "INT": "40000"} {
 		t.Run(typ, func(t *testing.T) {
 			mysqltest.OnBoth(t, func(t *testing.T, my *servers.My) {
-				r := newStoreRig(t, my, func(c *server.Config) { c.Tables[0].Columns.Failures = "failures" }, mysqltest.StoreShape("tailbox", "outbox"))
+				r := newStoreRig(t, my, nil, mysqltest.StoreShape("tailbox", "outbox"))
 				r.Exec("ALTER TABLE outbox MODIFY attempts " + typ + " NOT NULL DEFAULT 0, ADD failures " + typ)
+				r.Cfg.Tables[0].Columns.Failures = "failures"
 				r.Reopen()
 				r.Row(1)
 				r.Row(2)

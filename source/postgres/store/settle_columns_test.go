@@ -67,9 +67,10 @@ func TestCountsThatDoNotFit(t *testing.T) {
 	for typ, most := range map[string]string{"smallint": "32767", "tries": "32767", "int": "40000", "numeric(3,0)": "999", "numeric(12,1)": "40000.0"} {
 		t.Run(typ, func(t *testing.T) {
 			t.Parallel()
-			r := pgtest.NewStoreRig(t, servers.Shared(t, "17"), func(c *session.Config) { c.Tables[0].Columns.Failures = "failures" }, pgtest.Shape("tailbox", "outbox"))
+			r := pgtest.NewStoreRig(t, servers.Shared(t, "17"), nil, pgtest.Shape("tailbox", "outbox"))
 			r.Exec("CREATE DOMAIN tries AS smallint")
 			r.Exec("ALTER TABLE outbox ALTER attempts TYPE " + typ + ", ADD failures " + typ)
+			r.Cfg.Tables[0].Columns.Failures = "failures"
 			r.Reopen()
 			r.Row(1)
 			r.Row(2)
