@@ -53,13 +53,13 @@ func (c *conversion) readForm(f File) (l *layer, text []byte) {
 	}
 	switch {
 	case bytes.HasPrefix(bare, []byte("{")), bytes.HasPrefix(bare, []byte("[")):
-		if t, err := forms.ReadJSON(forms.InPlace(whole, bare)); err != nil {
+		if t, err := forms.ReadJSON(append(forms.InPlace(whole, bare), '\n')); err != nil {
 			c.unreadable(l, "JSON", bare, err)
 		} else {
 			c.document(l, t)
 		}
 	case extension == ".yaml", extension == ".yml", yamlKey.Match(text) && !bytes.Contains(text, []byte("debezium.source.")) && extension != ".properties":
-		if documents, err := forms.ReadYAML(forms.InPlace(whole, text)); err != nil {
+		if documents, err := forms.ReadYAML(whole); err != nil {
 			c.unreadable(l, "YAML", text, err)
 		} else {
 			c.connectors(l, documents)

@@ -96,6 +96,8 @@ func TestImportForms(t *testing.T) {
 		"a script with variables": {worker, "NAME=outbox-connector\nDIR=${DIR:-inventory}\nfor i in 1 2; do sleep 1; done\ncurl -d @- $HOST <<JSON\n" +
 			strings.NewReplacer(`$`, `\$`, "outbox-connector", "$NAME", "inventory.", "${DIR}.").Replace(connector) + "\nJSON\n"},
 		"comments inside":           {worker, strings.Replace(connector, "{", "{ // \"the\" {outbox}\n/* { */", 1)},
+		"a comment at the end":      {worker, connector + " // as for \"orders\""},
+		"YAML that is indented":     {worker, "\n  " + strings.ReplaceAll(strings.TrimSpace("name: outbox-connector\nconfig:\n"+yamlOf(t, 2)), "\n", "\n  ") + "\n"},
 		"a comma too many":          {worker, connector[:strings.LastIndex(connector, "}")] + ",}"},
 		"the spec of a resource":    {worker, `{"name": "outbox-connector", "class": "io.debezium.connector.postgresql.PostgresConnector", "tasksMax": 1, "config": ` + specOnly(options) + `}`},
 		"a ConfigMap with a script": {worker, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  start.sh: |\n    curl -d @outbox.json $HOST\n    a=b\n  outbox.json: |\n    " + indent(connector, 4) + "\n"},
