@@ -45,12 +45,14 @@ func written() []string {
 }
 
 // Unfound returns an error, a *Missing, if the configuration names a column for the relay to write that the table has not. A column that
-// only the shape names may be missing.
-func Unfound(t *outbox.Table, names []string, has func(name string) bool) error {
+// only the shape names may be missing. names are the table's columns; same tells whether two names are of one column.
+func Unfound(t *outbox.Table, names []string, same func(a, b string) bool) error {
 	shape, known := outbox.ShapeNamed(t.Shape)
 	e := &Missing{Table: t.String(), among: names}
 	for _, key := range written() {
-		if name := *t.Columns.Field(key); name != "" && !has(name) && (!known || name != *shape.Columns.Field(key)) {
+		name := *t.Columns.Field(key)
+		there := slices.ContainsFunc(names, func(other string) bool { return same(other, name) })
+		if name != "" && !there && (!known || name != *shape.Columns.Field(key)) {
 			e.Names = append(e.Names, name)
 		}
 	}

@@ -44,7 +44,7 @@ func (t *Table) Unfound() error {
 	for i := range t.Cols {
 		names[i] = t.Cols[i].Name
 	}
-	return columns.Unfound(&t.Table, names, func(name string) bool { _, ok := t.Column(name); return ok })
+	return columns.Unfound(&t.Table, names, strings.EqualFold)
 }
 
 // Describe looks a configured table up. A missing table is an error that matches source.ErrStop.

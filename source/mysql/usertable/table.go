@@ -122,11 +122,10 @@ func Resolve(ctx context.Context, s *session.Session, conf outbox.Table) (*Table
 	}
 	t.ID, t.SQL = idTypeOf(id, conf.Columns.ID), quote.Table(&t.Table)
 	t.Words = columns.Words(&t.Table)
-	has := func(name string) bool { return t.Column(name) != nil }
-	if err := columns.Unfound(&t.Table, slices.Collect(maps.Keys(t.cols)), has); err != nil {
+	if err := columns.Unfound(&t.Table, slices.Collect(maps.Keys(t.cols)), strings.EqualFold); err != nil {
 		return nil, err
 	}
-	columns.DropMissing(&t.Table, has)
+	columns.DropMissing(&t.Table, func(name string) bool { return t.Column(name) != nil })
 	if col := t.Column(t.Columns.Status); col != nil {
 		if faults := catalog.WordFaults(&t.Table, col.typ, col.declared, col.length); len(faults) > 0 {
 			return nil, fmt.Errorf("%w: table %s: %s", source.ErrStop, t, strings.Join(faults, "; "))

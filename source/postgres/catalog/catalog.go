@@ -5,7 +5,6 @@ package catalog
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -57,7 +56,7 @@ func (t *Table) Unfound() error {
 	for i := range t.Cols {
 		names[i] = t.Cols[i].Name
 	}
-	return columns.Unfound(&t.Table, names, func(name string) bool { return slices.Contains(names, name) })
+	return columns.Unfound(&t.Table, names, func(a, b string) bool { return a == b })
 }
 
 // PlainColumns lists the columns for NewPlan.

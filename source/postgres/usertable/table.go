@@ -126,11 +126,10 @@ func Resolve(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*Table, er
 		return nil, err
 	}
 	t.Words = columns.Words(&t.Table)
-	has := func(name string) bool { return t.Types[name] != "" }
-	if err := columns.Unfound(&t.Table, slices.Collect(maps.Keys(t.Types)), has); err != nil {
+	if err := columns.Unfound(&t.Table, slices.Collect(maps.Keys(t.Types)), func(a, b string) bool { return a == b }); err != nil {
 		return nil, err
 	}
-	columns.DropMissing(&t.Table, has)
+	columns.DropMissing(&t.Table, func(name string) bool { return t.Types[name] != "" })
 	if faults, err := WordFaults(ctx, conn, &t.Table, t.Types[t.Columns.Status]); err != nil {
 		return nil, pgerr.Fault("look at words of table "+conf.Name, err)
 	} else if len(faults) > 0 {
