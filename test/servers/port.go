@@ -32,16 +32,31 @@ func freePort() (int, error) {
 		if !reserve(port) {
 			continue
 		}
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		free, err := nobodyListens(port)
 		if err != nil {
-			continue
+			return 0, err
 		}
-		if err := l.Close(); err != nil {
-			return 0, fmt.Errorf("release port %d: %w", port, err)
+		if !free {
+			continue
 		}
 		return port, nil
 	}
 	return 0, errors.New("find free port: none of 500 tried between 20000 and 32000 was free")
+}
+
+// nobodyListens tries to listen on a port. A process that this one starts has a copy of each socket until it runs its program: none is started
+// meanwhile, or the port would still be taken for the caller.
+func nobodyListens(port int) (bool, error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return false, nil
+	}
+	if err := l.Close(); err != nil {
+		return false, fmt.Errorf("release port %d: %w", port, err)
+	}
+	return true, nil
 }
 
 // FreeAddr is a loopback address of a port that nobody listens on, and that is reserved as those of servers are.
