@@ -167,6 +167,8 @@ func testBounds(t *testing.T, k Kind) {
 	snap, _ := r.judge(true)
 	swept, _ := r.pending(snap, 1)
 	byID("a sweep", swept, len(list))
+	_ = r.st.Close(r.ctx) // to read all of that may have taken longer than the database leaves a relay's session idle: then it has ended it
+	r.open()
 	fetched, _, err := r.st.Fetch(r.ctx, refs, outbox.Position{Log: 1, Commit: 5}, fetchAll)
 	r.must(err, "fetch")
 	byID("a fetch", fetched, len(refs))
