@@ -62,10 +62,14 @@ func boundHeap(ctx context.Context, queue *atomic.Int64) {
 			percent = want
 			debug.SetGCPercent(percent)
 		}
-		before, pause = now, heapEvery
+		next := heapEvery
 		if rate < restBytes {
-			pause = heapAtRest
+			next = heapAtRest
+			if pause != next {
+				debug.FreeOSMemory() // what the start or a burst has left: it would stay until more of it comes
+			}
 		}
+		before, pause = now, next
 		timer.Reset(pause)
 	}
 }
