@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startOver is how long after the start of a relay what only the start needs has been done.
-const startOver = 5 * time.Second
+// startOver is how long after the start of a relay what only the start needs has been done, the first observation of the database included.
+const startOver = observeEvery + 5*time.Second
 
 // forgetStart returns a task that gives back the pages of the program that the start alone has touched (reading the configuration, preparing the database): a third of
 // what a relay at rest would hold. What runs later is mapped again from the file, which the kernel still has in its cache. It does so when
