@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -88,8 +89,30 @@ func stream(ctx context.Context, w http.ResponseWriter, watcher *tail.Watcher, e
 			if !ok {
 				return
 			}
-			text, err := json.Marshal(d)
-			alive = err == nil && send("data: "+string(text)+"\n\n")
+			text, err := events(d, watcher.C)
+			alive = err == nil && send(text)
+		}
+	}
+}
+
+// events are a delivery and those that wait behind it: a busy relay gives a watcher what it gets of a second at once, and to send each alone costs as much as
+// the delivery of hundreds of messages.
+func events(d tail.Attempt, behind <-chan tail.Attempt) (string, error) {
+	var text strings.Builder
+	for {
+		data, err := json.Marshal(d)
+		if err != nil {
+			return "", err
+		}
+		text.WriteString("data: " + string(data) + "\n\n")
+		select {
+		case next, ok := <-behind:
+			if !ok {
+				return text.String(), nil
+			}
+			d = next
+		default:
+			return text.String(), nil
 		}
 	}
 }
