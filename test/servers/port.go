@@ -2,7 +2,6 @@ package servers
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -29,34 +28,21 @@ const (
 func freePort() (int, error) {
 	for range 500 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
-		if !reserve(port) {
-			continue
+		if reserve(port) && nobodyListens(port) {
+			return port, nil
 		}
-		free, err := nobodyListens(port)
-		if err != nil {
-			return 0, err
-		}
-		if !free {
-			continue
-		}
-		return port, nil
 	}
 	return 0, errors.New("find free port: none of 500 tried between 20000 and 32000 was free")
 }
 
-// nobodyListens tries to listen on a port. A process that this one starts has a copy of each socket until it runs its program: none is started
-// meanwhile, or the port would still be taken for the caller.
-func nobodyListens(port int) (bool, error) {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err != nil {
-		return false, nil
+// nobodyListens dials a port. To listen on it would be the stricter test, but a process that this one starts at that moment has a copy of the socket
+// until it runs its program, and the port would still be taken for the caller.
+func nobodyListens(port int) bool {
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), time.Second)
+	if err == nil {
+		_ = conn.Close()
 	}
-	if err := l.Close(); err != nil {
-		return false, fmt.Errorf("release port %d: %w", port, err)
-	}
-	return true, nil
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // FreeAddr is a loopback address of a port that nobody listens on, and that is reserved as those of servers are.
