@@ -328,9 +328,17 @@ func (c *conversion) bodies(l *layer, all []string) {
 func (c *conversion) connectors(l *layer, found []*forms.Tree) {
 	if len(found) == 1 {
 		c.document(l, found[0])
-	} else {
-		c.several(l, found)
+		return
 	}
+	var all []*forms.Tree
+	for _, t := range found {
+		if t.Kind == forms.Sequence {
+			all = append(all, t.Items...)
+		} else {
+			all = append(all, t)
+		}
+	}
+	c.several(l, all)
 }
 
 // expanded reports whether a document is the answer of GET /connectors?expand=info.

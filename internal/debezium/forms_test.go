@@ -115,6 +115,8 @@ func TestImportForms(t *testing.T) {
 		"one request of several":   {worker, "PUT /connectors/files/config\n\n" + other + "\nPOST /connectors\nAccept: */*\n\n" + connector},
 		"a collection of Postman": {worker, `{"info": {"schema": "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"}, "item": [{"name": "folder", "item": [{"request": {"method": "GET"}}, {"request": {"body": {"mode": "raw", "raw": ` +
 			encoded(t, connector) + `}}, "response": [{"originalRequest": {"body": {"raw": ` + encoded(t, connector) + `}}}]}]}]}`},
+		// as in arconsis/Eshop-EDA
+		"requests with lists": {worker, "POST /connectors\n\n[" + other + "]\n\nPOST /connectors\n\n[" + connector + "]\n"},
 		// as in rodriguez-rodrigo/event-driven-architecture-java-kafka
 		"a collection with a request that deletes": {worker, `{"info": {"schema": "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"}, "item": [` +
 			`{"request": {"method": "DELETE", "body": {"raw": ` + encoded(t, connector) + `}, "url": {"raw": "{{host}}/connectors/outbox-connector"}}}, ` +
@@ -122,6 +124,7 @@ func TestImportForms(t *testing.T) {
 			`{"request": {"method": "POST", "body": {"raw": ` + encoded(t, connector) + `}, "url": "{{host}}/connectors"}}]}`},
 		"a script that deletes": {worker, "curl -X DELETE -d '" + strings.Replace(connector, "5432", "1", 1) + "' http://c:8083/connectors/outbox-connector\ncurl -d '" + connector + "' http://c:8083/connectors\n"},
 		"create or update":      {worker, "curl -f -d '" + connector + "' http://c:8083/connectors || curl -X PUT -d '" + options + "' http://c:8083/connectors/outbox-connector/config\n"},
+		"a PUT's address":       {worker, "curl -X PUT -d '" + options + "' http://c:8083/connectors/outbox-connector/config\n"},
 		"jq's config":           {worker, "curl -X PUT -d \"$(jq -c .config <<'EOF'\n" + connector + "\nEOF\n)\" http://c:8083/connectors/outbox-connector/config\n"},
 		"another shell's":       {worker, "docker exec connect sh -c \"curl -d '" + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(connector) + "' http://localhost:8083/connectors\"\n"},
 		"wget's":                {worker, "wget --post-data='" + connector + "' http://c:8083/connectors\n"},
@@ -358,6 +361,7 @@ func TestScriptRefused(t *testing.T) {
 	connector := text(t, "connector.json")
 	for name, c := range map[string]struct{ script, want string }{
 		"an unescaped placeholder": {"curl -d @- $HOST <<JSON\n" + strings.ReplaceAll(connector, `"transforms":`, `"x": "${routedByValue}", "transforms":`) + "\nJSON\n", "the shell replaces ${routedByValue}"},
+		"a table like a secret":    {scriptWith(t, "TOKENS=inventory.b", "table.include.list", "$TOKENS"), "${TOKENS} has the name of a secret"},
 		"two connectors":           {"curl -d '" + connector + "' $HOST\ncurl -d '" + strings.Replace(connector, "outbox-connector", "second", 1) + "' $HOST\n", "it holds 2 connectors"},
 		"a loop":                   {"for name in a b; do\n  curl -d \"" + strings.NewReplacer(`"`, `\"`, `$`, `\$`, "outbox-connector", "$name").Replace(connector) + "\" $HOST\ndone\n", "${name}, which the script does not set to one text, is not in the environment"},
 		"an argument":              {"f() {\n  curl -d \"" + strings.NewReplacer(`"`, `\"`, `$`, `\$`, "order-db", "$1").Replace(connector) + "\" $HOST\n}\nf a\n", "$1 is an argument of the script: write its value"},

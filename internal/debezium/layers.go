@@ -1,7 +1,10 @@
 package debezium
 
 import (
+	"bytes"
+	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +31,23 @@ func (c *conversion) setApart(l *layer, from int) {
 		}
 	}
 	l.settings = append(l.settings[:from], own...)
+}
+
+// putTo is the address that a request sends the options of a connector to. It names the connector.
+var putTo = regexp.MustCompile(`/connectors/([\w.-]+)/config\b`)
+
+// nameFromAddress takes the name of a connector from the only such address in a script, if its options have none.
+func (l *layer) nameFromAddress(text []byte) {
+	var name *setting
+	for _, at := range putTo.FindAllSubmatchIndex(text, -1) {
+		found := &setting{key: "name", raw: string(text[at[2]:at[3]]), file: l.name, line: 1 + bytes.Count(text[:at[0]], []byte("\n"))}
+		if name = cmp.Or(name, found); name.raw != found.raw {
+			return
+		}
+	}
+	if name != nil && l.has("connector.class") && !l.has("name") {
+		l.settings = append(l.settings, name)
+	}
 }
 
 // bareConnector reports whether settings are a connector's options alone, though Debezium Server's may be among them.

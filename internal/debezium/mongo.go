@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -45,10 +46,8 @@ func (c *conversion) mongoURL() {
 		c.problem(from, "its address cannot be told from here, and the other options of the connection have to stand in it: write the user, the password and tls=true into it, and "+
 			"remove those options")
 	default:
-		servers, options, has := strings.Cut(rest, "?")
-		if has {
-			query = append([]string{options}, query...)
-		}
+		servers, options, _ := strings.Cut(rest, "?")
+		query = append(notAgain(options, query), query...)
 		servers, database, _ := strings.Cut(servers, "/")
 		if user != "" { // that of the options counts
 			servers = user + servers[strings.LastIndexByte(servers, '@')+1:]
@@ -66,4 +65,15 @@ func (c *conversion) mongoURL() {
 	if database := c.firstDatabase(); database != "" {
 		c.out.set(1, "schema", quoted(database), "the database of the collections tailbox_*")
 	}
+}
+
+// notAgain are the options of a URL but for those that others set again, which count.
+func notAgain(options string, others []string) (kept []string) {
+	for option := range strings.SplitSeq(options, "&") {
+		name, _, _ := strings.Cut(strings.Replace(strings.ToLower(option), "ssl=", "tls=", 1), "=")
+		if option != "" && !slices.ContainsFunc(others, func(other string) bool { return strings.HasPrefix(strings.ToLower(other), name+"=") }) {
+			kept = append(kept, option)
+		}
+	}
+	return kept
 }

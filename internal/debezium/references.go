@@ -274,6 +274,7 @@ func (r *resolver) shell(ref string) string {
 	if work, ok := strings.CutPrefix(name, "!"); ok {
 		return r.wrong(forms.Show(work), "the shell works out %s before Kafka Connect sees it: write what it becomes into the script", forms.Show(work))
 	}
+	name, hidden := forms.SetSecret(name)
 	name, byDefault, has := strings.Cut(name, "-")
 	name, orEmpty := strings.CutSuffix(name, ":")
 	if !anyVariable.MatchString(name) {
@@ -284,6 +285,9 @@ func (r *resolver) shell(ref string) string {
 	}
 	value, set := r.c.variables.environment(name)
 	given := r.c.variables.plain[name]
+	if hidden {
+		given = nil // what the script sets counts
+	}
 	if given != nil {
 		value, set = given.raw, true
 		r.c.variables.use(name, r.c.settings[r.key])
@@ -304,6 +308,8 @@ func (r *resolver) shell(ref string) string {
 		return value
 	}
 	switch {
+	case r.now && !set && hidden:
+		return r.wrong(asWritten, "%s has the name of a secret, so that what the script sets it to is not read: write its value in place of it", asWritten)
 	case r.now && !set && !has:
 		return r.wrong(asWritten, "it depends on this option what is written here, and %s, which the script does not set to one text, is not in the environment: "+
 			"set it to what the script gets, or write its value into the script", asWritten)
@@ -318,6 +324,9 @@ func (r *resolver) shell(ref string) string {
 			from += ", or " + forms.Show(strings.ReplaceAll(byDefault, forms.ReferencePrefix, "${")) + " if that is not set"
 		}
 		return "${" + r.c.standsFor(variableOf(strings.TrimPrefix(r.key, "source.")), from) + "}"
+	case hidden:
+		r.c.setBefore(name, "its value in the script")
+		return "${" + name + "}"
 	case !has:
 		return "${" + name + "}"
 	}

@@ -14,6 +14,7 @@ type ignoredOption struct {
 
 func ignoredOptions() []ignoredOption {
 	const own, connect, named = "tailbox has its own way", "it is about Kafka Connect itself", "tailbox reads only what table.include.list or collection.include.list names"
+	const old = "Debezium 2 and later do not know it, and " + named
 	return []ignoredOption{
 		{"source.offset.", "the position is kept in the database, in tailbox_checkpoint"},
 		{"source.snapshot.", "nothing is read but the log"},
@@ -31,7 +32,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.errors.", "failures are retried and parked, group by group"},
 		{"source.retriable.", "failures are retried and parked, group by group"},
 		{"source.event.processing.failure.handling.mode", "a row that cannot be read is a dead letter"},
-		{"source.publication.", "tailbox init makes the publication where it is missing, for the outbox tables alone"},
+		{"source.publication.autocreate.mode", "if the publication is missing, tailbox init makes it, for the outbox tables alone"},
 		{"source.slot.", own}, {"source.lsn.flush.", own}, {"source.flush.lsn.source", own}, {"source.status.update.interval.ms", own},
 		{"source.xmin.fetch.interval.ms", own}, {"source.publish.via.partition.root", "it is in the publication, which stays"}, {"source.table.ignore.builtin", named}, {"source.offsets.storage.topic", "the position is kept in the database, in tailbox_checkpoint"}, {"source.replica.identity.autoset.values", "inserts do not need it"},
 		{"source.tombstones.on.delete", "deletes of outbox rows send nothing"}, {"source.skipped.operations", "inserts alone are sent"},
@@ -41,13 +42,13 @@ func ignoredOptions() []ignoredOption {
 		{"source.money.fraction.digits", "money is placed as text"}, {"source.include.unknown.datatypes", "every type is placed as text"},
 		{"source.schema.name.adjustment.mode", "no schema is sent"}, {"source.field.name.adjustment.mode", "no schema is sent"},
 		{"source.include.schema.changes", "changes of the schema are no messages of the outbox, and are not sent"}, {"source.schema.refresh.mode", "no schema is sent"}, {"source.schema.include.list", named},
-		{"source.schema.exclude.list", named}, {"source.table.exclude.list", named}, {"source.table.blacklist", named},
-		{"source.schema.whitelist", named}, {"source.schema.blacklist", named}, {"source.database.whitelist", named}, {"source.database.include.list", named},
+		{"source.schema.exclude.list", named}, {"source.table.exclude.list", named}, {"source.table.blacklist", old},
+		{"source.schema.whitelist", old}, {"source.schema.blacklist", old}, {"source.database.whitelist", old}, {"source.database.include.list", named},
 		{"source.schema.history.", "there is no schema history"}, {"source.database.history.", "there is no schema history"}, {"source.database.history", "there is no schema history"},
 		{"source.signal.", "tailbox has commands for that"}, {"source.notification.", "see docs/metrics.md"}, {"source.custom.metric.tags", "see docs/metrics.md"},
 		{"source.extended.headers.enabled", "headers about Debezium itself are not sent"}, {"source.sourceinfo.struct.maker", "the event's source is not sent"},
 		{"source.source.struct.version", "the event's source is not sent"}, {"source.topic.", routerNames}, {"source.message.key.columns", routerKeys},
-		{"source.tasks.max", "there is one"}, {"source.tasks.max.enforce", "there is one"}, {"source.config.action.reload", "secrets are read when tailbox starts"}, {"source.name", own}, {"source.database.server.name", own}, {"source.database.tcpKeepAlive", own}, {"source.tcp.keep.alive", own},
+		{"source.tasks.max", "there is one"}, {"source.tasks.max.enforce", "there is one"}, {"source.config.action.reload", "secrets are read when tailbox starts"}, {"source.name", own}, {"source.database.server.name", routerNames}, {"source.database.tcpKeepAlive", own}, {"source.tcp.keep.alive", own},
 		{"source.database.query.timeout.ms", own}, {"source.database.sslfactory", own},
 		{"source.executor.", own}, {"source.record.processing.", own}, {"source.task.management.timeout.ms", own}, {"source.provide.transaction.metadata", "no message of the outbox has it, and nobody writes the topic of transactions any more"},
 		{"source.guardrail.", own}, {"source.connection.validation.timeout.ms", own}, {"source.internal.", own}, {"source.openlineage.", own},
@@ -61,10 +62,10 @@ func ignoredOptions() []ignoredOption {
 		{"source.streaming.delay.ms", own}, {"source.query.fetch.size", own}, {"source.skip.messages.without.change", "inserts alone are sent"}, {"source.statistics.metrics.enabled", own},
 		{"source.transaction.metadata.factory", "the event's source is not sent"},
 		{"source.mongodb.poll.interval.ms", own}, {"source.mongodb.connect.timeout.ms", own}, {"source.mongodb.server.selection.timeout.ms", own}, {"source.mongodb.socket.timeout.ms", own},
-		{"source.mongodb.heartbeat.frequency.ms", own}, {"source.mongodb.task.id", own}, {"source.mongodb.members.auto.discover", own}, {"source.mongodb.name", own},
+		{"source.mongodb.heartbeat.frequency.ms", own}, {"source.mongodb.task.id", own}, {"source.mongodb.members.auto.discover", own}, {"source.mongodb.name", routerNames},
 		{"source.mongodb.ssl.keystore.", "it is of a key store"}, {"source.mongodb.ssl.truststore.", "it is of a key store"}, {"source.capture.", "the inserts of the outbox are read"}, {"source.cursor.max.await.time.ms", own}, {"source.cursor.oversize.", "a large document is a dead letter"},
 		{"source.json.serialization.mode", "the router sends values as before"}, {"source.filters.match.mode", named}, {"source.collection.exclude.list", named},
-		{"source.collection.blacklist", named}, {"source.database.exclude.list", named}, {"source.database.blacklist", named},
+		{"source.collection.blacklist", old}, {"source.database.exclude.list", named}, {"source.database.blacklist", old},
 		{"quarkus.", "it is the Java server's"}, {profilePrefix, "it is of another profile"}, {otherPrefix, "it is not Debezium's"},
 		{"api.", own},
 		{"transforms.", "the transformation is not in the list of transforms"}, {"predicates", "no transformation uses it"}, {"predicates.", "no transformation uses it"}, {"sink.", "it is of another sink"}, {"format.schemas.enable", "key, value and header have this option of their own, or need none"}, {"format.", "it is of another format"},

@@ -60,6 +60,9 @@ func TestImportScriptVariables(t *testing.T) {
 		"a secret in small letters":  {"", password, "$db_password", nil, "password='${DATABASE_PASSWORD}'", ""},
 		"a secret's name":            {"", password, "$db_password", nil, "# Set the environment variable DATABASE_PASSWORD to the value of the script's db_password.", ""},
 		"a secret that is a text":    {"db_password=hidden", password, "$db_password", nil, "password='${DATABASE_PASSWORD}'", "hidden"},
+		"a secret that it sets":      {"DB_PASSWORD=hidden", password, "$DB_PASSWORD", nil, "# Set the environment variable DB_PASSWORD to its value in the script.", "hidden"},
+		"a secret that may be set":   {"", password, "${DB_PASSWORD:-hidden}", nil, "# Set the environment variable DB_PASSWORD to its value in the script.", "hidden"},
+		"a secret that it gets":      {"", password, "${DB_PASSWORD:?}", nil, "password='${DB_PASSWORD}'", "Set the environment variable"},
 		"a secret for a default":     {"", host, "${DB_HOST:-$SECRET}", []string{"SECRET", "hidden"}, "host='${DB_HOST}'", "hidden"},
 		"a default of small letters": {"", host, "${host:-postgres}", nil, "DATABASE_HOSTNAME to the value of the script's host, or postgres if that is not set.", ""},
 	} {

@@ -38,6 +38,7 @@ type unread struct {
 func (c *conversion) read(f File) {
 	before, problems, others, idle := c.chosenOptions(), len(c.problems), len(c.unread), len(c.out.idle)
 	l, text := c.readForm(f)
+	l.nameFromAddress(withoutBOM(f.Data))
 	known, _ := forms.Foreign(l.name, text)
 	named := slices.ContainsFunc(c.problems[problems:], func(p *Problem) bool {
 		return p.Key == "form" || known == "" && (p.Key == "JSON" || p.Key == "YAML")

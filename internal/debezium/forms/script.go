@@ -300,7 +300,11 @@ func (s *shellText) variable(p *syntax.ParamExp) {
 	}
 	s.emptied = s.emptied || name == "routedByValue"
 	if SecretName.MatchString(name) {
-		s.WriteString(shellReference(s.secret(name), "", "")) // neither its text nor its default
+		from, sets := s.secret(name)
+		if sets || word != nil {
+			from = setSecret + from
+		}
+		s.WriteString(shellReference(from, "", "")) // neither its text nor its default
 		return
 	}
 	byDefault := s.byDefault(name, word)
@@ -372,24 +376,24 @@ func (s *shellText) follow(name string) (text string, known bool) {
 	return own.String(), !own.open
 }
 
-// secret is the variable that the script takes a secret from.
-func (s *shellText) secret(name string) string {
+// secret is the variable that the script takes a secret from. sets reports whether the script sets that one, or has a default for it.
+func (s *shellText) secret(name string) (from string, sets bool) {
 	for range min(len(s.values), 10) {
 		word := s.values[name]
 		if word == nil {
-			break
+			return name, sets
 		}
 		only := onlyVariable(word.Parts)
 		if only == nil {
-			break
+			return name, true
 		}
-		from, _, _, ok := expansion(only)
-		if !ok || from == name || !syntax.ValidName(from) {
-			break
+		from, _, byDefault, ok := expansion(only)
+		if sets = sets || !ok || byDefault != nil; !ok || from == name || !syntax.ValidName(from) {
+			return name, sets || from != name
 		}
 		name = from
 	}
-	return name
+	return name, sets
 }
 
 // onlyVariable is the one that a word is, perhaps in quotes; nil for other words.

@@ -41,8 +41,15 @@ func Decoded(text []byte) []byte {
 	return []byte(string(utf16.Decode(units)))
 }
 
-// ReferencePrefix begins a reference of a script: ${shell:NAME}, with :- or - and a default, which may hold others. ${shell:!TEXT} is what a shell works out.
+// ReferencePrefix begins a reference of a script: ${shell:NAME}, with :- or - and a default, which may hold others. ${shell:!TEXT} is what a shell works out,
+// and ${shell:=NAME} a secret that the script itself sets or has a default for.
 const ReferencePrefix = "${shell:"
+
+// setSecret stands in a reference before the name of a secret that the script sets.
+const setSecret = "="
+
+// SetSecret reports whether what stands in a reference names a secret that the script sets.
+func SetSecret(inner string) (name string, set bool) { return strings.CutPrefix(inner, setSecret) }
 
 // plainReference is a reference of a script without a default.
 var plainReference = regexp.MustCompile(`^\$\{shell:\w+\}$`)
@@ -145,7 +152,7 @@ func quoteReferences(text string) (quoted, part string) {
 
 // Written is a text with references as the script has them.
 func Written(text string) string {
-	text = strings.NewReplacer(ReferencePrefix+"!", "", ReferencePrefix, "${").Replace(text)
+	text = strings.NewReplacer(ReferencePrefix+"!", "", ReferencePrefix+setSecret, "${", ReferencePrefix, "${").Replace(text)
 	return Show(text)
 }
 
