@@ -133,7 +133,7 @@ func sentConnector(text []byte, form string) []byte {
 		return nil
 	}
 	data := text[at[0] : end+1]
-	if _, err := forms.ReadJSON(data); err != nil && form == forms.Markdown {
+	if _, err := forms.ReadJSON(data); err != nil && (form == forms.Markdown || !bytes.Contains(data, []byte("connector.class"))) {
 		return nil
 	}
 	return data
@@ -235,7 +235,7 @@ func (c *conversion) document(l *layer, t *forms.Tree) {
 		}) {
 			c.form(l, "it is a Template of OpenShift, whose parameters tailbox does not fill in: give what `oc process -f "+l.name+" --local -o yaml` prints")
 		}
-	case kind == "KafkaConnect":
+	case kind == "KafkaConnect", kind == "KafkaConnectS2I":
 		c.worker(l, t)
 	case kind == "DebeziumServer":
 		c.operator(l, t.Get("spec"))
@@ -378,7 +378,7 @@ func (c *conversion) nested(l *layer, prefix string, t *forms.Tree) {
 // several takes the only connector of a list, or the only one with an outbox event router.
 func (c *conversion) several(l *layer, all []*forms.Tree) {
 	var names, others []string
-	var routers, rest, once []*forms.Tree
+	var connectors, routers, rest, once []*forms.Tree
 	for _, t := range all {
 		if t.Kind == forms.Mapping && (!isConnector(t) || !slices.ContainsFunc(once, func(before *forms.Tree) bool { return sameConnector(before, t) })) {
 			once = append(once, t)
@@ -394,7 +394,7 @@ func (c *conversion) several(l *layer, all []*forms.Tree) {
 			continue
 		}
 		name := connectorName(t)
-		names = append(names, name)
+		connectors, names = append(connectors, t), append(names, name)
 		if routes(t) {
 			routers = append(routers, t)
 		} else {
@@ -407,7 +407,9 @@ func (c *conversion) several(l *layer, all []*forms.Tree) {
 			c.out.ignored(&setting{key: "connector " + name}, "it has no outbox event router")
 		}
 		c.document(l, routers[0])
-	case len(routers) > 1 || len(names) > 0:
+	case len(connectors) == 1: // what it lacks is told
+		c.document(l, connectors[0])
+	case len(connectors) > 0:
 		c.form(l, severalConnectors("it holds", names, len(routers)))
 	}
 	for _, t := range rest {

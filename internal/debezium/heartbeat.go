@@ -9,8 +9,8 @@ import (
 // sqlToken is a comment, a text, an identifier in double quotes or backticks, a word, or a sign that matters between names.
 var sqlToken = regexp.MustCompile(`--[^\n]*|(?s:/\*.*?\*/)|'(?:[^']|'')*'|"(?:[^"]|"")+"|` + "`[^`]+`" + `|[\p{L}_][\p{L}\p{N}_$]*|[^\s\p{L}_]`)
 
-// writtenTo returns the tables that SQL inserts into, updates, deletes from or empties, each as its identifiers. A name somewhere else,
-// such as that of a table that is only read, does not count, nor does one that is part of a word or of a text.
+// writtenTo returns the tables that SQL inserts into or updates, each as its identifiers. A name somewhere else, such as that of a table that is
+// only read, does not count, nor does one that is part of a word or of a text. A table that rows are only deleted from may be an outbox that is cleaned.
 func writtenTo(sql string) [][]string {
 	tokens := slices.DeleteFunc(sqlToken.FindAllString(sql, -1), func(t string) bool {
 		return strings.HasPrefix(t, "--") || strings.HasPrefix(t, "/*")
@@ -20,21 +20,15 @@ func writtenTo(sql string) [][]string {
 	}
 	var tables [][]string
 	for i := range tokens {
-		if !is(i, "INTO", "UPDATE", "TRUNCATE") && (!is(i, "FROM") || !is(i-1, "DELETE")) {
+		if !is(i, "INTO", "UPDATE") {
 			continue
 		}
-		for next := i + 1; ; next++ { // TRUNCATE takes several
-			for is(next, "TABLE", "ONLY") {
-				next++
-			}
-			table := nameOf(tokens[min(next, len(tokens)):])
-			if len(table) == 0 {
-				break
-			}
+		next := i + 1
+		if is(next, "ONLY") {
+			next++
+		}
+		if table := nameOf(tokens[min(next, len(tokens)):]); len(table) > 0 {
 			tables = append(tables, table)
-			if next += 2*len(table) - 1; !is(i, "TRUNCATE") || !is(next, ",") {
-				break
-			}
 		}
 	}
 	return tables
@@ -77,3 +71,6 @@ func heartbeatWrites(query, table string) bool {
 		return slices.EqualFunc(found[len(found)-n:], want[len(want)-n:], strings.EqualFold)
 	})
 }
+
+// beat is in the name of a table that is there for heartbeats.
+var beat = regexp.MustCompile(`(?i)beat|ping|alive|pulse|hb\b|\bhb|debezium|dbz`)

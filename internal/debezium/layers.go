@@ -1,13 +1,14 @@
 package debezium
 
 import (
-	"bytes"
 	"cmp"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tailbox/tailbox/internal/debezium/forms"
 )
 
 // A layer is what one file holds.
@@ -33,19 +34,28 @@ func (c *conversion) setApart(l *layer, from int) {
 	l.settings = append(l.settings[:from], own...)
 }
 
-// putTo is the address that a request sends the options of a connector to. It names the connector.
-var putTo = regexp.MustCompile(`/connectors/([\w.-]+)/config\b`)
+// putTo is the address that a request sends the options of a connector to. It names the connector. remark is a line that is a comment, and noRequests the name
+// of a file that holds no requests.
+var (
+	putTo      = regexp.MustCompile(`/connectors/([\w.${}-]+)/config\b`)
+	remark     = regexp.MustCompile(`(?m)^\s*(?:#|//)[^\n]*`)
+	noRequests = regexp.MustCompile(`(?i)\.(?:ya?ml|properties|env)$`)
+)
 
-// nameFromAddress takes the name of a connector from the only such address in a script, if its options have none.
+// nameFromAddress takes the name of a connector from the only such address in a script or a collection of requests, if its options have none.
 func (l *layer) nameFromAddress(text []byte) {
+	if noRequests.MatchString(l.name) {
+		return
+	}
+	text = remark.ReplaceAll(text, nil)
 	var name *setting
 	for _, at := range putTo.FindAllSubmatchIndex(text, -1) {
-		found := &setting{key: "name", raw: string(text[at[2]:at[3]]), file: l.name, line: 1 + bytes.Count(text[:at[0]], []byte("\n"))}
+		found := &setting{key: "name", raw: forms.Followed(string(text[at[2]:at[3]]), text), file: l.name}
 		if name = cmp.Or(name, found); name.raw != found.raw {
 			return
 		}
 	}
-	if name != nil && l.has("connector.class") && !l.has("name") {
+	if name != nil && !strings.ContainsAny(name.raw, "${}") && l.has("connector.class") && !l.has("name") {
 		l.settings = append(l.settings, name)
 	}
 }

@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -11,22 +12,7 @@ func (c *conversion) nats() {
 	c.out.section(0, "sinks", "")
 	c.out.section(1, "nats", "")
 	c.out.set(2, "kind", "nats", "", c.settings["sink.type"])
-	servers := c.take(prefix + "url")
-	if servers != nil {
-		c.out.set(2, "servers", list(commas(servers.value)), "", servers)
-	} else {
-		c.missing(prefix+"url", "is missing: name the servers")
-	}
-	user, password := c.take(prefix+"auth.user"), c.take(prefix+"auth.password")
-	if user != nil && user.value != "" {
-		c.out.set(2, "username", quoted(user.value), "", user)
-	}
-	if password != nil && password.value != "" {
-		c.out.set(2, "password", quoted(password.value), "", password)
-		if servers != nil {
-			c.allowPlaintext(slices.DeleteFunc(commas(servers.value), func(s string) bool { return strings.HasPrefix(s, "tls://") })...)
-		}
-	}
+	c.natsServers(prefix)
 	for _, name := range []string{"auth.jwt", "auth.seed"} {
 		if s := c.take(prefix + name); s != nil && s.value != "" {
 			c.problem(s, "stands by itself: put JWT and seed into a .creds file, name it in sinks.nats.creds_file, and remove this option")
@@ -58,4 +44,61 @@ func (c *conversion) nats() {
 		"sync.retry.backoff.multiplier"} {
 		c.ignore("each message waits for the stream's answer, and what fails is retried by tailbox's own policy; see retry", prefix+name)
 	}
+}
+
+// natsServers writes the servers and who logs in. The user, the password or the token in a server's address count before the options.
+func (c *conversion) natsServers(prefix string) {
+	servers, user, password := c.take(prefix+"url"), c.take(prefix+"auth.user"), c.take(prefix+"auth.password")
+	if servers == nil {
+		c.missing(prefix+"url", "is missing: name the servers")
+		return
+	}
+	var addresses, logins []string
+	for _, server := range commas(servers.value) {
+		scheme, rest, ok := strings.Cut(server, "://")
+		if at := strings.LastIndexByte(masked(rest), '@'); ok && at >= 0 {
+			logins, server = append(logins, rest[:at]), scheme+"://"+rest[at+1:]
+		}
+		addresses = append(addresses, server)
+	}
+	c.out.set(2, "servers", list(addresses), "", servers)
+	if len(slices.Compact(slices.Clone(logins))) > 1 || len(logins) > 0 && len(logins) < len(addresses) {
+		c.problem(servers, "has servers with different logins: give all of them the same, or put it into %sauth.user and auth.password", c.prefixed(prefix))
+		return
+	}
+	login := map[string]*setting{"username": user, "password": password}
+	if len(logins) > 0 {
+		for _, s := range []*setting{user, password} {
+			if s != nil {
+				c.out.ignored(s, "what the servers' address says counts")
+			}
+		}
+		of := func(text string) *setting { return &setting{key: servers.key, value: unescaped(text)} }
+		if at := strings.IndexByte(masked(logins[0]), ':'); at >= 0 {
+			login = map[string]*setting{"username": of(logins[0][:at]), "password": of(logins[0][at+1:])}
+		} else {
+			login = map[string]*setting{"token": of(logins[0])}
+		}
+	}
+	for _, key := range []string{"username", "password", "token"} {
+		if s := login[key]; s != nil && s.value != "" {
+			c.out.set(2, key, quoted(s.value), "", s)
+			if key != "username" {
+				c.allowPlaintext(slices.DeleteFunc(addresses, func(s string) bool { return strings.HasPrefix(s, "tls://") })...)
+			}
+		}
+	}
+}
+
+// masked is a text with other signs in place of its references, which may hold any.
+func masked(text string) string {
+	return reference.ReplaceAllStringFunc(text, func(ref string) string { return strings.Repeat("x", len(ref)) })
+}
+
+// unescaped is a part of a URL as it is meant. One with a reference stays.
+func unescaped(part string) string {
+	if plain, err := url.PathUnescape(part); err == nil && !reference.MatchString(part) {
+		return plain
+	}
+	return part
 }

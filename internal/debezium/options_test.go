@@ -165,7 +165,7 @@ func TestReportReasons(t *testing.T) {
 	}{
 		"lists without tables":           {without("mysql", "table.include.list", "database.include.list=shop"), "database.include.list", "tailbox reads only what table.include.list or collection.include.list names"},
 		"a prefix without a router":      {without("postgres", "transforms"), "topic.prefix", "pipeline"},
-		"a second name without a router": {without("postgres", "transforms", "name=shop"), "topic.prefix", "there is no outbox event router, which would make topic and key itself"},
+		"a second name without a router": {without("postgres", "transforms", "name=shop"), "topic.prefix", "nothing is taken over without an outbox event router, which makes topic and key itself"},
 		// as in DipayanP007/strimzi-kafka-debezium, beside its worker's converters
 		"a converter without a router": {without("postgres", "transforms"), "key.converter", "format.key"},
 		"its options":                  {without("postgres", "transforms"), "value.converter.schemas.enable", "format.value"},
@@ -175,7 +175,7 @@ func TestReportReasons(t *testing.T) {
 		"no router for MongoDB":        {without("mongodb", "transforms"), "transforms", "is missing: without io.debezium.connector.mongodb.transforms.outbox.MongoEventRouter there is no outbox to relay"},
 		"no router in MongoDB's list":  {without("mongodb", "transforms.", "transforms="), "transforms", "names no transformation of class io.debezium.connector.mongodb.transforms.outbox.MongoEventRouter: without one there is no outbox to relay"},
 		"an empty list of MongoDB":     {options("mongodb", "collection.include.list="), "collection.include.list", "is empty, so that Debezium reads collections that are no outbox: name the outbox, as in inventory.outbox"},
-		"keys without a router":        {without("postgres", "transforms", "message.key.columns=a.b:c"), "message.key.columns", "there is no outbox event router, which would make topic and key itself"},
+		"keys without a router":        {without("postgres", "transforms", "message.key.columns=a.b:c"), "message.key.columns", "nothing is taken over without an outbox event router, which makes topic and key itself"},
 		"a converter's option":         {connected(t, `"converters": "b", "b.type": "x"`), "b.type", "it is of what converters names, which is refused"},
 		"a post processor's option":    {connected(t, `"post.processors": "a,b", "b.type": "x"`), "b.type", "it is of what post.processors names, which is refused"},
 		"a state":                      {state, "initial_state", "it says whether Debezium runs, which tailbox does not ask"},

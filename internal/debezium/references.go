@@ -325,7 +325,7 @@ func (r *resolver) shell(ref string) string {
 		}
 		return "${" + r.c.standsFor(variableOf(strings.TrimPrefix(r.key, "source.")), from) + "}"
 	case hidden:
-		r.c.setBefore(name, "its value in the script")
+		r.c.setBefore(name, "what the script sends for it")
 		return "${" + name + "}"
 	case !has:
 		return "${" + name + "}"

@@ -286,6 +286,26 @@ func TestImportAllowsPlaintext(t *testing.T) {
 	}
 }
 
+// TestImportNATSLogin: the login in the servers' addresses counts before the options, as it does for the client of NATS.
+func TestImportNATSLogin(t *testing.T) {
+	t.Parallel()
+	const options = "\ndebezium.sink.nats-jetstream.auth.user=other"
+	for url, want := range map[string]string{
+		"nats://a:b@n:4222":                    "    servers: [\"nats://n:4222\"]  # debezium.sink.nats-jetstream.url\n    username: \"a\"  # debezium.sink.nats-jetstream.url\n    password: \"b\"",
+		"nats://a:p%40q@n1,nats://a:p%40q@n2":  `password: "p@q"`,
+		"tls://${NATS_USER}:${NATS_PW}@n:4222": "username: \"${NATS_USER}\"  # debezium.sink.nats-jetstream.url\n    password: \"${NATS_PW}\"",
+		"nats://s3cr@n:4222":                   `token: "s3cr"`,
+		"nats://a:b@n" + options:               "auth.user: what the servers' address says counts",
+		"nats://a:b@n1,nats://c:d@n2":          "has servers with different logins",
+		"nats://a:b@n1,nats://n2":              "has servers with different logins",
+	} {
+		yaml, err := debezium.Import(served(t, "debezium.sink.type=nats-jetstream", "debezium.sink.nats-jetstream.url="+url), environment(), nil, bytea)
+		if got := string(yaml) + fmt.Sprint(err); !strings.Contains(got, want) || strings.Contains(got, "@n") {
+			t.Errorf("%s: no %q in\n%s", url, want, got)
+		}
+	}
+}
+
 // TestImportModesOfTimes: a mode of times is refused only if a column is placed that it changes. Points in time with a zone are the same text in each mode but structured.
 func TestImportModesOfTimes(t *testing.T) {
 	t.Parallel()

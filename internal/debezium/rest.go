@@ -25,6 +25,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.security.protocol", connect}, {"source.sasl.", connect}, {"source.ssl.", connect},
 		{"source.bootstrap.servers", connect}, {"source.group.id", connect}, {"source.config.storage.", connect}, {"source.status.storage.", connect}, {"source.rest.", connect}, {"source.listeners", connect},
 		{"source.plugin.path", connect}, {"source.plugin.discovery", connect}, {"source.session.timeout.ms", connect}, {"source.rebalance.timeout.ms", connect}, {"source.worker.", connect},
+		{"source.heartbeat.action.query", "tailbox does not run it: an idle log is confirmed without it, but rows that it would delete stay"},
 		{"source.heartbeat.", "an idle log is confirmed without heartbeats, and none are sent"},
 		{"source.topic.heartbeat.prefix", "no heartbeats are sent"},
 		{"source.poll.", "messages are sent when they arrive"},
@@ -56,7 +57,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.connect.keep.alive.interval.ms", own}, {"source.use.nongraceful.disconnect", own}, {"source.binlog.", own}, {"source.min.row.count.to.stream.results", "nothing is read but the log"},
 		{"source.include.query", "the event's source is not sent"}, {"source.resolve.create.table.like.schema", "there is no schema history"},
 		{"source.event.deserialization.failure.handling.mode", "a row that cannot be read is a dead letter"}, {"source.inconsistent.schema.handling.mode", "a row that cannot be read is a dead letter"},
-		{"source.enable.time.adjuster", "years are written with four digits"}, {"source.read.only", own}, {"source.gtid.", own}, {"source.connector.adapter", own}, {"source.database.initial.statements", own}, {"source.database.protocol", own},
+		{"source.enable.time.adjuster", "years are written with four digits"}, {"source.read.only", own}, {"source.gtid.", own}, {"source.connector.adapter", own}, {"source.database.initial.statements", "tailbox runs none: inserts need no setting of the table, and its own connections are set by source.url"}, {"source.database.protocol", own},
 		{"source.database.jdbc.", own}, {"source.database.dbname", "source.url names a database"}, {"source.bigint.unsigned.handling.mode", "it is at its default"},
 		{"source.ddl.parser.type", "there is no schema history"}, {"source.include.schema.comments", "no schema is sent"}, {"source.event.converting.failure.handling.mode", "a row that cannot be read is a dead letter"},
 		{"source.streaming.delay.ms", own}, {"source.query.fetch.size", own}, {"source.skip.messages.without.change", "inserts alone are sent"}, {"source.statistics.metrics.enabled", own},
@@ -125,7 +126,7 @@ func (c *conversion) rest() {
 			}
 		}
 		if (why == routerNames || why == routerKeys) && c.routerName() == "" {
-			why = "there is no outbox event router, which would make topic and key itself"
+			why = "nothing is taken over without an outbox event router, which makes topic and key itself"
 		}
 		name, source := strings.CutPrefix(key, "source.")
 		if _, option, _ := strings.Cut(name, "."); source && why == "" && (strings.HasPrefix(name, "database.") || strings.HasPrefix(name, "driver.")) && (containsFold(driverOptions(), option) || strings.HasSuffix(strings.ToLower(option), "timeout")) {

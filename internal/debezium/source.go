@@ -243,7 +243,14 @@ func (c *conversion) outboxTables() {
 			c.problem(include, "%s is a pattern: name each outbox, as in inventory.outbox", pattern)
 			continue
 		}
-		if action != nil && heartbeatWrites(action.value, table) {
+		if slices.Contains(c.tables, table) {
+			continue // it is listed twice
+		}
+		switch writes := action != nil && heartbeatWrites(action.value, table); {
+		case writes && !beat.MatchString(table[strings.LastIndexByte(table, '.')+1:]):
+			c.problem(include, "names %s, which %s writes to: take it out of this list if it is only there for heartbeats; if it is an outbox, remove %s, which tailbox does not run", table, action.key, action.key)
+			continue
+		case writes:
 			c.out.note(2, "left out: "+table+", which "+action.key+" writes to: an idle log is confirmed without it")
 			continue
 		}
@@ -273,7 +280,7 @@ func (c *conversion) outboxTables() {
 		if own == nil {
 			own = signals
 		}
-		c.problem(include, "names no table but what heartbeats and signals use: add the outbox table or, if this is it, remove %s, which tailbox does not need", own.key)
+		c.problem(include, "names no table but what heartbeats and signals use: add the outbox table or, if this is it, remove %s, which has no effect in tailbox", own.key)
 	default:
 		c.problem(include, "is empty, so that Debezium reads %ss that are no outbox: name the outbox, as in inventory.outbox", what)
 	}

@@ -1,6 +1,7 @@
 package debezium_test
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -43,38 +44,53 @@ func TestImportPipelinesAreDistinct(t *testing.T) {
 	}
 }
 
-// A table that the heartbeat writes to is no outbox; one whose name is only part of a word there is.
+// A heartbeat table that the query writes to is no outbox. One that it only deletes from may be, and one whose name is part of a word there.
 func TestImportHeartbeatTable(t *testing.T) {
 	t.Parallel()
 	server := strings.Replace(text(t, "server.properties"), "debezium.predicates.isOutbox.pattern=.*outboxevent", "debezium.predicates.isOutbox.pattern=.*", 1)
 	for query, leftOut := range map[string]bool{
-		"UPDATE public.outbox_heartbeat SET ts = now()":                                   false,
-		"UPDATE my_public.outbox SET ts = now()":                                          false,
-		"INSERT INTO public.beat (outbox) SELECT count(*) FROM public.outbox":             false,
-		"INSERT INTO public.beat VALUES ('UPDATE public.outbox')":                         false,
-		"UPDATE public.beat SET ts = now() -- UPDATE public.outbox":                       false,
-		"UPDATE public.beat /* INSERT INTO public.outbox */ SET ts = now()":               false,
-		`UPDATE "public.outbox" SET ts = now()`:                                           false,
-		"UPDATE other.outbox SET ts = now()":                                              false,
-		"INSERT INTO beat VALUES (1) ON CONFLICT (id) DO UPDATE SET outbox = now()":       false,
-		"DELETE FROM public.beat USING public.outbox":                                     false,
-		"UPDATE public.outbox SET ts = now()":                                             true,
-		"insert into Public.OUTBOX default values":                                        true,
-		`INSERT INTO "public"."outbox" DEFAULT VALUES`:                                    true,
-		`INSERT INTO public . "outbox"(id) VALUES (1)`:                                    true,
-		"UPDATE ONLY public.outbox SET ts = now()":                                        true,
-		"INSERT INTO shop.public.outbox DEFAULT VALUES":                                   true,
-		"INSERT INTO outbox DEFAULT VALUES":                                               true,
-		"DELETE FROM public.outbox; SELECT pg_logical_emit_message(false, 'beat', 'x')":   true,
-		"WITH x AS (DELETE FROM only outbox RETURNING 1) SELECT * FROM x":                 true,
-		"TRUNCATE TABLE public.outbox":                                                    true,
-		"TRUNCATE public.beat, public.outbox":                                             true,
-		"MERGE INTO public.outbox USING public.beat ON true WHEN MATCHED THEN DO NOTHING": true,
+		"UPDATE public.heartbeat_later SET ts = now()":                                        false,
+		"UPDATE my_public.heartbeat SET ts = now()":                                           false,
+		"INSERT INTO public.other (heartbeat) SELECT count(*) FROM public.heartbeat":          false,
+		"INSERT INTO public.other VALUES ('UPDATE public.heartbeat')":                         false,
+		"UPDATE public.other SET ts = now() -- UPDATE public.heartbeat":                       false,
+		"UPDATE public.other /* INSERT INTO public.heartbeat */ SET ts = now()":               false,
+		`UPDATE "public.heartbeat" SET ts = now()`:                                            false,
+		"UPDATE other.heartbeat SET ts = now()":                                               false,
+		"INSERT INTO other VALUES (1) ON CONFLICT (id) DO UPDATE SET heartbeat = now()":       false,
+		"UPDATE public.heartbeat SET ts = now()":                                              true,
+		"insert into Public.HEARTBEAT default values":                                         true,
+		`INSERT INTO "public"."heartbeat" DEFAULT VALUES`:                                     true,
+		`INSERT INTO public . "heartbeat"(id) VALUES (1)`:                                     true,
+		"UPDATE ONLY public.heartbeat SET ts = now()":                                         true,
+		"INSERT INTO shop.public.heartbeat DEFAULT VALUES":                                    true,
+		"INSERT INTO heartbeat DEFAULT VALUES":                                                true,
+		"DELETE FROM public.heartbeat; SELECT pg_logical_emit_message(false, 'other', 'x')":   false,
+		"WITH x AS (DELETE FROM only heartbeat RETURNING 1) SELECT * FROM x":                  false,
+		"TRUNCATE TABLE public.heartbeat":                                                     false,
+		"TRUNCATE public.other, public.heartbeat":                                             false,
+		"MERGE INTO public.heartbeat USING public.other ON true WHEN MATCHED THEN DO NOTHING": true,
 	} {
-		yaml := imported(t, environment(), "application.properties", server+"\ndebezium.source.table.include.list=public.outbox,public.events\n"+
+		yaml := imported(t, environment(), "application.properties", server+"\ndebezium.source.table.include.list=public.heartbeat,public.events\n"+
 			"debezium.source.heartbeat.action.query="+query+"\n")
-		if !has(yaml, `- name: "public.events"`) || has(yaml, `- name: "public.outbox"`) == leftOut {
-			t.Errorf("by the query %s: public.outbox is to be left out: %t, and the tables are\n%s", query, leftOut, yaml)
+		if !has(yaml, `- name: "public.events"`) || has(yaml, `- name: "public.heartbeat"`) == leftOut {
+			t.Errorf("by the query %s: public.heartbeat is to be left out: %t, and the tables are\n%s", query, leftOut, yaml)
+		}
+	}
+}
+
+// The query may write to an outbox or only clean it: no outbox is left out without a word.
+func TestImportHeartbeatOfOutbox(t *testing.T) {
+	t.Parallel()
+	server := strings.Replace(text(t, "server.properties"), "pattern=.*outboxevent", "pattern=.*", 1) + "\ndebezium.source.table.include.list=inventory.outboxevent,inventory.events\ndebezium.source.heartbeat.action.query="
+	for query, want := range map[string]string{
+		"DELETE FROM inventory.outboxevent WHERE created_at < now()":                 "rows that it would delete stay",
+		"DELETE FROM inventory.outboxevent; INSERT INTO inventory.events VALUES (1)": "names inventory.events, which debezium.source.heartbeat.action.query writes to",
+		"INSERT INTO inventory.outboxevent DEFAULT VALUES":                           "if it is an outbox, remove debezium.source.heartbeat.action.query",
+	} {
+		yaml, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(server + query + "\n")}}, environment(), nil, bytea)
+		if got := string(yaml) + fmt.Sprint(err); !strings.Contains(got, want) || err == nil && !has(got, `- name: "inventory.outboxevent"`) {
+			t.Errorf("%s: no %q in\n%s", query, want, got)
 		}
 	}
 }

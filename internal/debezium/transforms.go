@@ -67,11 +67,11 @@ func (c *conversion) router() {
 		}
 	}
 	if found != "" {
-		switch c.kind {
-		case "mysql":
+		switch {
+		case c.kind == "mysql":
 			c.out.note(1, "a column of type JSON: its text is MySQL's own, with a space behind : and , where Debezium writes none")
-		case mongodb:
-			c.out.note(1, "a payload that is a document: it is JSON in one line, as in 12; Debezium writes several lines, and {\"$numberInt\": \"12\"}, unless it expands payloads")
+		case c.kind == mongodb && !c.settings["transforms."+found+".collection.expand.json.payload"].is("true"):
+			c.out.note(1, "a payload that is a document: it is JSON in one line, as in 12; Debezium writes several lines, and {\"$numberInt\": \"12\"}")
 		}
 		given := c.routerOptions("transforms." + found + ".")
 		for _, option := range slices.Sorted(maps.Keys(c.then)) {
@@ -257,6 +257,11 @@ func (c *conversion) tombstones() bool {
 	return false
 }
 
+// ofFirst reports whether a configuration is one of Debezium 1, because its list of tables has its old name and it has no topic.prefix.
+func (c *conversion) ofFirst() bool {
+	return c.settings["source.table.whitelist"] != nil && c.settings["source.topic.prefix"] == nil
+}
+
 // noOption is why an option has no effect that Debezium does not have.
 const noOption = "the outbox event router of Debezium 3.6 has no such option, and ignores it as well"
 
@@ -268,6 +273,10 @@ func (c *conversion) routerOptions(prefix string) map[string]*setting {
 	for _, key := range c.keys(prefix) {
 		name := strings.TrimPrefix(key, prefix)
 		if name == "predicate" || name == "negate" {
+			continue
+		}
+		if name == "table.field.event.payload.id" && c.ofFirst() && c.settings[prefix+"table.field.event.key"] == nil {
+			c.problem(c.take(key), "names the column of the key in Debezium 1: rename it to table.field.event.key")
 			continue
 		}
 		if name != "field.name.adjustment.mode" && name != "drop.fields.header.name" && !c.routerKnows(name) {

@@ -148,7 +148,7 @@ var (
 	flagged  = regexp.MustCompile(`\A(?:--[\w-]+=|config:=)\s*\{`)
 	tabs     = regexp.MustCompile(`(?m)^\t+`)
 	manifest = regexp.MustCompile(`\A(?:\s|#[^\n]*\n|---[^\n]*\n)*(?:apiVersion|kind):`)
-	resource = regexp.MustCompile(`(?m)^[ \t]*kind:[ \t]*["']?(?:KafkaConnect(?:or)?|Connector|DebeziumServer)\b`)
+	resource = regexp.MustCompile(`(?m)^[ \t]*kind:[ \t]*["']?(?:KafkaConnect(?:or|S2I)?|Connector|DebeziumServer)\b`)
 )
 
 // HoldsResource reports whether a text holds a resource of Kubernetes that says what Debezium does.
