@@ -9,13 +9,23 @@ import (
 func (c *conversion) binary(part, key string, from *setting) {
 	delegate := c.take(key + ".delegate.converter.type")
 	if delegate == nil {
-		c.out.set(1, "format."+part, "binary", "", from)
+		if c.bytesAlone(part, from) {
+			c.out.set(1, "format."+part, "binary", "", from)
+		}
 		return
 	}
 	schemas := c.take(key + ".delegate.converter.type.schemas.enable")
 	class, meant := classOf(delegate.value, "", stringConverter, simpleHeaderConverter, byteArrayConverter, jsonConverter)
 	if class != "" {
 		c.converterOptions(key + ".delegate.converter.type")
+	}
+	if part == "value" && c.envelops() {
+		if class == jsonConverter {
+			c.json(part, key+".delegate.converter.type", schemas, delegate)
+		} else {
+			c.bytesAlone(part, delegate)
+		}
+		return
 	}
 	if class != "" && class != jsonConverter {
 		c.out.set(1, "format."+part, "binary", "", from, delegate)
@@ -30,7 +40,7 @@ func (c *conversion) binary(part, key string, from *setting) {
 	switch {
 	case c.columns.untoldAgain(err):
 	case err != nil:
-		c.problem(delegate, "writes column %s unless it is a bytea, but %v: let the import reach the database, or remove this option if it is one", columns[part], err)
+		c.problem(delegate, "writes column %s unless it holds bytes, but %v: let the import reach the database, or remove this option if it does", columns[part], err)
 	case c.columns.blind: // only a report shows it
 		c.out.ignored(delegate, "if column "+columns[part]+" is a bytea: the database has not been asked yet")
 	case strings.Contains(c.columns.byName[columns[part]], `"type":"bytes"`):
@@ -45,6 +55,20 @@ func (c *conversion) binary(part, key string, from *setting) {
 		c.json(part, key+".delegate.converter.type", schemas, delegate)
 	}
 	c.ignore(why, c.keys(key+".delegate.converter.type.")...)
+}
+
+// envelops reports whether the router wraps the payload in an envelope, which is a structure and never bytes.
+func (c *conversion) envelops() bool {
+	return strings.Contains(c.options["table.fields.additional.placement"], ":envelope")
+}
+
+// bytesAlone reports whether a converter that takes no structure gets none. With one, Debezium stops.
+func (c *conversion) bytesAlone(part string, s *setting) bool {
+	if part == "value" && c.envelops() {
+		c.problem(s, "takes no envelope, which is a structure, so that Debezium stops at the first message: set it to JSON without schemas if messages are to be sent")
+		return false
+	}
+	return true
 }
 
 // columnOf is the column that an option of the router names.
@@ -134,7 +158,7 @@ func (c *conversion) written(converter string) []string {
 		return []string{c.columnOf("table.field.event.key", "aggregateid")}
 	case strings.Contains(converter, "header"):
 		return append(c.placed(), c.columnOf("table.field.event.id", c.idByDefault()))
-	case strings.Contains(c.options["table.fields.additional.placement"], ":envelope"):
+	case c.envelops():
 		return c.placed()
 	}
 	return nil

@@ -443,6 +443,9 @@ func severalConnectors(hold string, names []string, routed int) string {
 	if !slices.ContainsFunc(names, func(name string) bool { return name != nameless }) {
 		named = " without names"
 	}
+	if routed == 0 {
+		return fmt.Sprintf("%s %d connectors%s, of which none has an outbox event router, so that there is no outbox to relay", hold, len(names), named)
+	}
 	return fmt.Sprintf("%s %d connectors%s, of which %d have an outbox event router: give one of them in a file of its own", hold, len(names), named, routed)
 }
 

@@ -72,5 +72,5 @@ func heartbeatWrites(query, table string) bool {
 	})
 }
 
-// beat is in the name of a table that is there for heartbeats.
-var beat = regexp.MustCompile(`(?i)beat|ping|alive|pulse|hb\b|\bhb|debezium|dbz`)
+// beat is a word in the name of a table that is there for heartbeats.
+var beat = regexp.MustCompile(`(?i)heart_?beat|(?:^|_)(?:beat|ping|alive|pulse|hb)s?(?:_|$)`)

@@ -225,7 +225,7 @@ func TestImportOtherDelegates(t *testing.T) {
 	}{
 		"bytes":           {avro, bytea, "", "no bytea goes through the delegate"},
 		"a text":          {avro, text, "this converter is not built into tailbox", "it is of the converter that is refused"},
-		"not asked":       {avro, nil, "writes column payload unless it is a bytea, but", "it is of the converter that is refused"},
+		"not asked":       {avro, nil, "writes column payload unless it holds bytes, but", "it is of the converter that is refused"},
 		"another package": {other, text, "tailbox does not know this class, because another package makes it another class: set it to " + fromJSON, "it is of the converter that is refused"},
 	} {
 		files := options("postgres", "value.converter=io.debezium.converters.BinaryDataConverter", delegate+"="+c.class, delegate+".schema.registry.url=http://r")

@@ -165,6 +165,13 @@ func TestImportTransformations(t *testing.T) {
 			t.Errorf("%s: no %q in\n%s", name, c.want, got)
 		}
 	}
+	for target, left := range map[string]bool{"database\ndebezium.source.capture.target=other": true, "collection\ndebezium.source.capture.target=inventory.other": true,
+		"database\ndebezium.source.capture.target=inventory": false, "collection\ndebezium.source.capture.target=inventory.outboxevent": false, "deployment\ndebezium.source.capture.target=other": false} {
+		_, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(mongoServer + "debezium.source.capture.scope=" + target + "\n")}}, environment("MONGO_SUFFIX", ""), nil, nil)
+		if leaves := strings.Contains(fmt.Sprint(err), "leaves out collection inventory.outboxevent"); leaves != left || !left && err != nil {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
 	yaml := imported(t, environment("MONGO_SUFFIX", ""), "application.properties", strings.Replace(mongoServer, "collection.expand.json", "table.expand.json", 1)+"debezium.value.converter=x\n")
 	for _, want := range []string{"#   debezium.transforms.outbox.table.expand.json.payload: the outbox event router of Debezium 3.6 has no such option",
 		"#   debezium.value.converter: Debezium Server takes its converters from debezium.format.*"} {

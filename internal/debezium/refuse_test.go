@@ -33,6 +33,11 @@ func TestImportRefusesLoss(t *testing.T) {
 	}
 	const payload, placed = `"value.converter": "io.debezium.converters.BinaryDataConverter"`, "debezium.transforms.outbox.table.fields.additional.placement="
 	nats := []string{"debezium.sink.type=nats-jetstream", "debezium.sink.nats-jetstream.url=tls://n:4222"}
+	enveloped := func(converter string) []debezium.File {
+		f := connected(t, `"tasks.max": 1`)
+		f[0].Data = []byte(connectorWith(t, "value.converter", converter, "transforms.outbox.table.fields.additional.placement", "type:envelope"))
+		return f
+	}
 	for name, c := range map[string]struct {
 		files []debezium.File
 		want  []string
@@ -41,6 +46,7 @@ func TestImportRefusesLoss(t *testing.T) {
 		"a connector's slot":          {connected(t, `"slot.drop.on.stop": true`), []string{`slot.drop.on.stop "true"`, "set it to false"}},
 		"a class for the value":       {served(t, "debezium.format.value.class=io.acme.Avro"), []string{`debezium.format.value.class "io.acme.Avro"`, "this converter is not built into tailbox: use"}},
 		"a class for the header":      {served(t, "debezium.format.header.class=io.acme.Avro"), []string{`debezium.format.header.class "io.acme.Avro"`}},
+		"bytes of an envelope":        {enveloped("org.apache.kafka.connect.converters.ByteArrayConverter"), []string{"takes no envelope", "set it to JSON"}},
 		"decimals as numbers":         {connected(t, `"key.converter": "org.apache.kafka.connect.json.JsonConverter", "key.converter.schemas.enable": "false", "key.converter.decimal.format": "NUMERIC", "transforms.outbox.table.field.event.key": "price"`), []string{`decimal.format "NUMERIC"`, "set it to BASE64"}},
 		"defaults for NULL":           {connected(t, `"key.converter": "org.apache.kafka.connect.json.JsonConverter", "key.converter.schemas.enable": "false", "key.converter.replace.null.with.default": "true"`), []string{"replace.null.with.default", "set it to false"}},
 		"another encoding":            {connected(t, `"key.converter": "org.apache.kafka.connect.storage.StringConverter", "key.converter.encoding": "UTF-16"`), []string{`encoding "UTF-16"`, "UTF-8"}},

@@ -45,6 +45,11 @@ func (c *conversion) worker(l *layer, t *forms.Tree) {
 		c.option(own, "bootstrap.servers", servers)
 	}
 	c.fields(own, "", t.Get("spec", "config"))
+	for _, converter := range []string{"key.converter", "value.converter"} {
+		if !own.has(converter) {
+			own.settings = append(own.settings, &setting{key: converter, raw: jsonConverter, file: "Strimzi's default for " + l.name})
+		}
+	}
 	for _, s := range variablesOf(own, t.Get("spec", "template", "connectContainer")) {
 		c.variables.give(s, true)
 	}

@@ -251,11 +251,11 @@ func (c *conversion) outboxTables() {
 			c.problem(include, "names %s, which %s writes to: take it out of this list if it is only there for heartbeats; if it is an outbox, remove %s, which tailbox does not run", table, action.key, action.key)
 			continue
 		case writes:
-			c.out.note(2, "left out: "+table+", which "+action.key+" writes to: an idle log is confirmed without it")
+			c.out.ignored(&setting{key: what + " " + table}, action.key+" writes to it: an idle log is confirmed without it")
 			continue
 		}
 		if signals != nil && strings.EqualFold(signals.value, table) {
-			c.out.note(2, "left out: "+table+", which is the table of "+signals.key)
+			c.out.ignored(&setting{key: what + " " + table}, "it is the one of "+signals.key)
 			continue
 		}
 		if !strings.Contains(table, ".") {
@@ -292,6 +292,7 @@ func (c *conversion) captured(what string) {
 	if c.kind == "postgres" {
 		container = "schema"
 	}
+	c.target()
 	for key, excludes := range map[string]bool{container + ".include.list": false, container + ".exclude.list": true, what + ".exclude.list": true} {
 		s := c.settings["source."+key]
 		if s == nil {
@@ -315,6 +316,20 @@ func (c *conversion) captured(what string) {
 			if re.MatchString(name) == excludes {
 				c.problem(c.take("source."+key), "leaves out %s %s, so that Debezium sends no message of it: remove it if these are to be sent, or take that out of %s.include.list", what, table, what)
 			}
+		}
+	}
+}
+
+// target refuses the database or the collection that alone MongoDB's connector watches, if an outbox is not in it.
+func (c *conversion) target() {
+	scope, target := c.settings["source.capture.scope"], c.settings["source.capture.target"]
+	if c.kind != mongodb || target == nil {
+		return
+	}
+	for _, table := range c.tables {
+		if database, _, _ := strings.Cut(table, "."); scope.is("database") && database != target.value || scope.is("collection") && table != target.value {
+			c.problem(c.take("source.capture.target"), "leaves out collection %s, so that Debezium sends no message of it: remove it and capture.scope if these are to be sent", table)
+			return
 		}
 	}
 }

@@ -82,10 +82,11 @@ func TestImportHeartbeatTable(t *testing.T) {
 // The query may write to an outbox or only clean it: no outbox is left out without a word.
 func TestImportHeartbeatOfOutbox(t *testing.T) {
 	t.Parallel()
-	server := strings.Replace(text(t, "server.properties"), "pattern=.*outboxevent", "pattern=.*", 1) + "\ndebezium.source.table.include.list=inventory.outboxevent,inventory.events\ndebezium.source.heartbeat.action.query="
+	server := strings.Replace(text(t, "server.properties"), "pattern=.*outboxevent", "pattern=.*", 1) + "\ndebezium.source.table.include.list=inventory.outboxevent,inventory.events,inventory.shipping_outbox\ndebezium.source.heartbeat.action.query="
 	for query, want := range map[string]string{
 		"DELETE FROM inventory.outboxevent WHERE created_at < now()":                 "rows that it would delete stay",
 		"DELETE FROM inventory.outboxevent; INSERT INTO inventory.events VALUES (1)": "names inventory.events, which debezium.source.heartbeat.action.query writes to",
+		"UPDATE inventory.shipping_outbox SET x = 1":                                 "names inventory.shipping_outbox, which",
 		"INSERT INTO inventory.outboxevent DEFAULT VALUES":                           "if it is an outbox, remove debezium.source.heartbeat.action.query",
 	} {
 		yaml, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(server + query + "\n")}}, environment(), nil, bytea)

@@ -398,7 +398,7 @@ func (c *conversion) asText(part string, s *setting) {
 		if c.kind == mongodb {
 			fix = "; or remove collection.expand.json.payload if all payloads are texts, which Debezium does not expand"
 		}
-	case strings.Contains(c.options["table.fields.additional.placement"], ":envelope"):
+	case c.envelops():
 		what = "envelope"
 	}
 	if what != "" {
@@ -466,7 +466,9 @@ func (c *conversion) converter(part, key string, s *setting) {
 		c.asText(part, s)
 		c.out.set(1, "format."+part, "simplestring", "", s)
 	case byteArrayConverter:
-		c.out.set(1, "format."+part, "binary", "", s)
+		if c.bytesAlone(part, s) {
+			c.out.set(1, "format."+part, "binary", "", s)
+		}
 	case binaryDataConverter, byteBufferConverter:
 		c.binary(part, key, s)
 	case jsonConverter:

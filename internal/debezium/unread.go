@@ -43,6 +43,10 @@ func (c *conversion) read(f File) {
 	named := slices.ContainsFunc(c.problems[problems:], func(p *Problem) bool {
 		return p.Key == "form" || known == "" && (p.Key == "JSON" || p.Key == "YAML")
 	})
+	if files := sentFiles(text); known == forms.Command && !forms.Declares(text) && len(files) > 0 && bytes.Contains(text, []byte("/connectors")) {
+		c.unread = append(c.unread, unread{l.name, giveFiles(files, text)})
+		return
+	}
 	if c.chosenOptions() == before && len(c.unread) == others && !named && forms.Declares(text) && !onlyVariables(l.name, text) {
 		c.unread = append(c.unread, unread{l.name, forms.WhyUnread(l.name, text)})
 		l.settings = nil // words of that form
@@ -85,7 +89,7 @@ func (c *conversion) unfound() {
 
 // Patterns of commands that send a file: its name, what changes one, and what an answer is written to.
 var (
-	sent      = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[ \t=]*["']?@["']?((?:\$\(dirname [^()\s]*\))?[^\s"'\x60()-][^\s"'\x60()]+)`)
+	sent      = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[ \t=]*["']?@["']?((?:\$\(dirname [^()\s]*\))?[^\s"'\x60()-][^\s"'\x60();]+)`)
 	fed       = regexp.MustCompile(`(?:<|\bcat\s|\bjq\s(?:[^|\n]*\s)?|\s-T|--upload-file|--post-file|--config(?:-file)?|--cli-input-json|\bhttps?\s[^|\n]*\s@|\b(?:kubectl|oc)\s[^|\n]*\s(?:-f|--filename))[\s=]*["']?(?:file://)?([\w./${}-]+\.(?:json|ya?ml)(?:\.\w+)*)`)
 	maker     = regexp.MustCompile(`\b(sed|awk|perl|jq|yq|envsubst)\s([^|\n]*)`)
 	answered  = regexp.MustCompile(`(?:\s-\w*o|--output)[\s=]*["']?([\w./${}-]+)`)

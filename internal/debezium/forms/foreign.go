@@ -51,7 +51,7 @@ func foreignForms() []foreignForm {
 		{systemd, "a unit of systemd", false},
 		{ecs, "a task definition of ECS", false},
 		{kustomization, "a Kustomization", false},
-		{yamlCommand, command, false},
+		{yamlCommand, Command, false},
 		{jq, "a script with jq", false},
 		{dockerRun, run, false},
 	})
@@ -63,8 +63,8 @@ const Markdown = "Markdown without a shell command that sends a connector"
 // Dockerfile is the form of files that make an image.
 const Dockerfile = "a Dockerfile"
 
-// command is the form of a command in a compose file, a Job of Kubernetes or a list of tasks.
-const command = "YAML with a shell command"
+// Command is the form of a command in a compose file, a Job of Kubernetes or a list of tasks.
+const Command = "YAML with a shell command"
 
 // run is the form of a script that starts a container.
 const run = "a script with docker run"
@@ -114,7 +114,7 @@ func instead(form string, text []byte) string {
 		return "give the application.properties that is mounted in it, and write its variables DEBEZIUM_* into a .env file beside that"
 	case form == run && workerImage.Match(text) && !Declares(text):
 		return "give the connector, and write the variables of its worker into a .env file beside that"
-	case form == command:
+	case form == Command:
 		return "write the command into a file .sh, with one $ for each $$ of a compose file, and give that"
 	}
 	return Ask
