@@ -9,9 +9,7 @@ import (
 func (c *conversion) binary(part, key string, from *setting) {
 	delegate := c.take(key + ".delegate.converter.type")
 	if delegate == nil {
-		if c.bytesAlone(part, from) {
-			c.out.set(1, "format."+part, "binary", "", from)
-		}
+		c.asBytes(part, from)
 		return
 	}
 	schemas := c.take(key + ".delegate.converter.type.schemas.enable")
@@ -19,16 +17,13 @@ func (c *conversion) binary(part, key string, from *setting) {
 	if class != "" {
 		c.converterOptions(key + ".delegate.converter.type")
 	}
-	if part == "value" && c.envelops() {
-		if class == jsonConverter {
-			c.json(part, key+".delegate.converter.type", schemas, delegate)
-		} else {
-			c.bytesAlone(part, delegate)
-		}
+	envelope := part == "value" && c.envelops()
+	switch {
+	case envelope && class == jsonConverter:
+		c.json(part, key+".delegate.converter.type", schemas, delegate)
 		return
-	}
-	if class != "" && class != jsonConverter {
-		c.out.set(1, "format."+part, "binary", "", from, delegate)
+	case envelope, class != "" && class != jsonConverter:
+		c.asBytes(part, from, delegate)
 		return
 	}
 	columns := map[string]string{"key": c.columnOf("table.field.event.key", "aggregateid"), "value": c.columnOf("table.field.event.payload", "payload")}
@@ -62,13 +57,13 @@ func (c *conversion) envelops() bool {
 	return strings.Contains(c.options["table.fields.additional.placement"], ":envelope")
 }
 
-// bytesAlone reports whether a converter that takes no structure gets none. With one, Debezium stops.
-func (c *conversion) bytesAlone(part string, s *setting) bool {
+// asBytes writes the format of a converter that only takes bytes and texts; the last setting names it. With an envelope, Debezium stops.
+func (c *conversion) asBytes(part string, from ...*setting) {
 	if part == "value" && c.envelops() {
-		c.problem(s, "takes no envelope, which is a structure, so that Debezium stops at the first message: set it to JSON without schemas if messages are to be sent")
-		return false
+		c.problem(from[len(from)-1], "takes no envelope, which is a structure, so that Debezium stops at the first message: set it to JSON without schemas if messages are to be sent")
+		return
 	}
-	return true
+	c.out.set(1, "format."+part, "binary", "", from...)
 }
 
 // columnOf is the column that an option of the router names.

@@ -311,7 +311,11 @@ func (c *conversion) bodies(l *layer, all []string) {
 			c.unreadable(l, "JSON", []byte(text), err)
 			return
 		}
-		found = append(found, t)
+		if t.Kind == forms.Sequence {
+			found = append(found, t.Items...)
+		} else {
+			found = append(found, t)
+		}
 	}
 	if len(found) > 0 {
 		c.connectors(l, found)
@@ -328,17 +332,9 @@ func (c *conversion) bodies(l *layer, all []string) {
 func (c *conversion) connectors(l *layer, found []*forms.Tree) {
 	if len(found) == 1 {
 		c.document(l, found[0])
-		return
+	} else {
+		c.several(l, found)
 	}
-	var all []*forms.Tree
-	for _, t := range found {
-		if t.Kind == forms.Sequence {
-			all = append(all, t.Items...)
-		} else {
-			all = append(all, t)
-		}
-	}
-	c.several(l, all)
 }
 
 // expanded reports whether a document is the answer of GET /connectors?expand=info.
@@ -407,7 +403,7 @@ func (c *conversion) several(l *layer, all []*forms.Tree) {
 			c.out.ignored(&setting{key: "connector " + name}, "it has no outbox event router")
 		}
 		c.document(l, routers[0])
-	case len(connectors) == 1: // what it lacks is told
+	case len(connectors) == 1: // document says what it lacks
 		c.document(l, connectors[0])
 	case len(connectors) > 0:
 		c.form(l, severalConnectors("it holds", names, len(routers)))

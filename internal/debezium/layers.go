@@ -44,18 +44,18 @@ var (
 
 // nameFromAddress takes the name of a connector from the only such address in a script or a collection of requests, if its options have none.
 func (l *layer) nameFromAddress(text []byte) {
-	if noRequests.MatchString(l.name) {
+	if !l.has("connector.class") || l.has("name") || noRequests.MatchString(l.name) {
 		return
 	}
 	text = remark.ReplaceAll(text, nil)
 	var name *setting
-	for _, at := range putTo.FindAllSubmatchIndex(text, -1) {
-		found := &setting{key: "name", raw: forms.Followed(string(text[at[2]:at[3]]), text), file: l.name}
+	for _, address := range putTo.FindAllSubmatch(text, -1) {
+		found := &setting{key: "name", raw: forms.Followed(string(address[1]), text), file: l.name}
 		if name = cmp.Or(name, found); name.raw != found.raw {
 			return
 		}
 	}
-	if name != nil && !strings.ContainsAny(name.raw, "${}") && l.has("connector.class") && !l.has("name") {
+	if name != nil && !strings.ContainsAny(name.raw, "${}") {
 		l.settings = append(l.settings, name)
 	}
 }

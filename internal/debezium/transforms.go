@@ -466,9 +466,7 @@ func (c *conversion) converter(part, key string, s *setting) {
 		c.asText(part, s)
 		c.out.set(1, "format."+part, "simplestring", "", s)
 	case byteArrayConverter:
-		if c.bytesAlone(part, s) {
-			c.out.set(1, "format."+part, "binary", "", s)
-		}
+		c.asBytes(part, s)
 	case binaryDataConverter, byteBufferConverter:
 		c.binary(part, key, s)
 	case jsonConverter:

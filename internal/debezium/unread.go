@@ -38,14 +38,16 @@ type unread struct {
 func (c *conversion) read(f File) {
 	before, problems, others, idle := c.chosenOptions(), len(c.problems), len(c.unread), len(c.out.idle)
 	l, text := c.readForm(f)
-	l.nameFromAddress(withoutBOM(f.Data))
+	l.nameFromAddress(text)
 	known, _ := forms.Foreign(l.name, text)
 	named := slices.ContainsFunc(c.problems[problems:], func(p *Problem) bool {
 		return p.Key == "form" || known == "" && (p.Key == "JSON" || p.Key == "YAML")
 	})
-	if files := sentFiles(text); known == forms.Command && !forms.Declares(text) && len(files) > 0 && bytes.Contains(text, []byte("/connectors")) {
-		c.unread = append(c.unread, unread{l.name, giveFiles(files, text)})
-		return
+	if known == forms.Command && !forms.Declares(text) && bytes.Contains(text, []byte("/connectors")) {
+		if files := sentFiles(text); len(files) > 0 {
+			c.unread = append(c.unread, unread{l.name, giveFiles(files, text)})
+			return
+		}
 	}
 	if c.chosenOptions() == before && len(c.unread) == others && !named && forms.Declares(text) && !onlyVariables(l.name, text) {
 		c.unread = append(c.unread, unread{l.name, forms.WhyUnread(l.name, text)})

@@ -388,8 +388,11 @@ func (s *shellText) secret(name string) (from string, sets bool) {
 			return name, true
 		}
 		from, _, byDefault, ok := expansion(only)
-		if sets = sets || !ok || byDefault != nil; !ok || from == name || !syntax.ValidName(from) {
-			return name, sets || from != name
+		if !ok || !syntax.ValidName(from) {
+			return name, true
+		}
+		if sets = sets || byDefault != nil; from == name {
+			return name, sets
 		}
 		name = from
 	}
