@@ -160,10 +160,10 @@ type conversion struct {
 	variables variables
 	// inForce is the profile of Quarkus that Debezium Server runs in.
 	inForce string
-	// worked are the variables of a worker that are read, nil if there is none; image: they are those of Debezium's image.
-	worked  []string
-	image   bool
-	columns columnSchemas
+	// worked are the variables of a worker that are read, nil if there is none. defaultsIn names what it runs in if that has converters of its own.
+	worked     []string
+	defaultsIn string
+	columns    columnSchemas
 	// What several parts need: the kind of database, the outbox tables, the connection, and the router's options.
 	kind string
 	// mongoRouter: the router is MongoDB's.

@@ -28,7 +28,7 @@ var (
 	variable    = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 	anyVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	scriptName  = regexp.MustCompile(`(?i)\.(?:sh|bash)$`)
-	external    = regexp.MustCompile(`(?m)^<(?:@\S*)?[ \t]+(\S+)`)
+	external    = regexp.MustCompile(`(?m)^(?:<(?:@\S*)?[ \t]+|file,)([^\s;]+)`)
 	printed     = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[\s=]*["']?(?:@-|\$)`)
 	interpolate = regexp.MustCompile(`\$\$|\$[A-Za-z_][A-Za-z0-9_]*|\$\{`)
 	composed    = regexp.MustCompile(`(?s)^\$\{?([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])(.*))?$`)
@@ -105,7 +105,7 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 	}
 	why := notSent
 	switch {
-	case alone, form == forms.Markdown && (!sends || data == nil && len(files) == 0):
+	case alone, form == forms.Program && !sends && !forms.Declares(text), form == forms.Markdown && (!sends || data == nil && len(files) == 0):
 		why = forms.WhyUnread(l.name, text)
 	case !sends && (!scriptName.MatchString(l.name) || forms.Declares(text) || readVariables(l.name, text) != nil):
 		return text

@@ -111,6 +111,7 @@ func TestImportForms(t *testing.T) {
 		"a worker in a compose file": {"services:\n  db: {image: postgres, environment: {POSTGRES_PASSWORD: x}}\n  connect:\n    image: quay.io/debezium/connect\n    environment:\n      - BOOTSTRAP_SERVERS=kafka-1:9092\n" +
 			"      - KEY_CONVERTER=org.apache.kafka.connect.storage.StringConverter\n      - CONNECT_PRODUCER_COMPRESSION_TYPE=zstd\n      - GROUP_ID=connect\n", connector},
 		"a file of an HTTP client": {worker, "GET http://localhost:8083/connectors/\n\n### the outbox\n# @no-log\nPOST http://localhost:8083/connectors/ HTTP/1.1\nContent-Type: application/json\n\n" + connector + "\n\n# sent\n###\nDELETE {{host}}/connectors/x\n"},
+		"a file of Hurl":           {worker, "POST {{host}}/connectors\nAccept: */*\n" + connector + "\nHTTP 201\n[Asserts]\njsonpath \"$.name\" exists\n\nPUT {{host}}/connectors/files/config\n```json\n" + other + "\n```\n"},
 		"such a file of Windows":   {worker, strings.ReplaceAll("POST {{host}}/connectors\n\n"+connector, "\n", "\r\n")},
 		"one request of several":   {worker, "PUT /connectors/files/config\n\n" + other + "\nPOST /connectors\nAccept: */*\n\n" + connector},
 		"a collection of Postman": {worker, `{"info": {"schema": "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"}, "item": [{"name": "folder", "item": [{"request": {"method": "GET"}}, {"request": {"body": {"mode": "raw", "raw": ` +
@@ -281,6 +282,7 @@ func TestImportStrangeForms(t *testing.T) {
 		"two that differ":             {"curl -d '" + connector + "' http://c:8083/connectors\ncurl -d '" + strings.Replace(connector, "5432", "1", 1) + "' http://c:8083/connectors\n", "it holds 2 connectors"},
 		"two requests":                {"POST /connectors\n\n" + connector + "\n###\nPOST /connectors\n\n" + strings.Replace(connector, "outbox-connector", "second", 1), "it holds 2 connectors"},
 		"a request of a file":         {"POST /connectors\n\n< ./outbox.json\n", "it sends ./outbox.json: give that file"},
+		"a request of Hurl's file":    {"POST /connectors\nfile,conf/outbox.json;\nHTTP 201\n", "it sends conf/outbox.json: give that file"},
 		"a request of nothing":        {"POST /connectors\n\n{}\n", "no request in it sends a connector"},
 		"a broken request":            {"POST /connectors\n\n" + strings.Replace(connector, ",", "", 1), "JSON: cannot be read"},
 		"a template of a request":     {"POST /connectors\n\n" + strings.Replace(connector, `"5432"`, "{{port}}", 1), "it is a template"},

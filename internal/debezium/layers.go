@@ -208,7 +208,7 @@ func (c *conversion) mergeConnect() {
 	}
 	for _, l := range workers {
 		for _, s := range l.settings {
-			if c.image && s.overwritten != "" {
+			if c.defaultsIn == debeziumsImage && s.overwritten != "" {
 				s.key = "$" + s.overwritten
 				c.out.ignored(s, "Debezium's image overwrites it from "+strings.TrimPrefix(s.overwritten, "CONNECT_")+", or from that variable's default")
 				continue
@@ -220,7 +220,7 @@ func (c *conversion) mergeConnect() {
 			c.file(connectKey(s.key), s)
 		}
 	}
-	c.imageDefaults()
+	c.converterDefaults()
 	for _, l := range connectors {
 		c.dropConverters(l)
 		for _, s := range l.settings {

@@ -9,7 +9,7 @@ import (
 func (c *conversion) mysqlURL() {
 	host := c.take("source.database.hostname")
 	if host == nil {
-		c.missing("source.database.hostname", "is missing: without it Debezium cannot connect; if the environment sets it, name the variable as in ${DATABASE_HOST}")
+		c.missing("source.database.hostname", "is missing: without it Debezium cannot connect; if the environment sets it, name the variable as in ${DATABASE_HOSTNAME}")
 		return
 	}
 	keys, address := []*setting{host}, host.value

@@ -111,7 +111,9 @@ func (c *conversion) process(l *layer, given []*setting, of *forms.Tree, place, 
 	c.unreadPart(l, place+"extends", of.Get("extends"), "", "give what `docker compose config` prints")
 	c.unreadCommand(l, of, place)
 	c.unreadMounts(l, of, place)
-	c.image = c.image || !server && inImage(of.Is("image"), given)
+	if !server && inImage(of.Is("image"), given) {
+		c.defaultsIn = debeziumsImage
+	}
 	if worker && !server {
 		c.environWorker(l, given, true)
 		return
@@ -147,17 +149,23 @@ func inImage(image string, given []*setting) bool {
 // configTopic is the variable of the topic that a worker keeps its configurations in.
 const configTopic = "CONFIG_STORAGE_TOPIC"
 
-// imageDefaults makes the worker's converters those that Debezium's image has if no variable names them.
-func (c *conversion) imageDefaults() {
+// debeziumsImage has its script overwrite what variables with CONNECT_ in front set.
+const debeziumsImage = "Debezium's image"
+
+// converterDefaults makes the worker's converters those that Debezium's image or Strimzi has if nothing names them.
+func (c *conversion) converterDefaults() {
 	for _, converter := range []string{"key.converter", "value.converter"} {
-		s := c.settings[converter]
-		if !c.image || s != nil && s.raw != "" {
+		s, name := c.settings[converter], converter
+		if c.defaultsIn == "" || s != nil && s.raw != "" {
 			continue
 		}
 		if s != nil {
-			c.out.ignored(s, "it is empty, so that its default in Debezium's image counts")
+			c.out.ignored(s, "it is empty, so that its default in "+c.defaultsIn+" counts")
 		}
-		c.settings[converter] = &setting{key: "the default of " + variableOf(converter) + " in Debezium's image", raw: jsonConverter}
+		if c.defaultsIn == debeziumsImage {
+			name = variableOf(converter)
+		}
+		c.settings[converter] = &setting{key: "the default of " + name + " in " + c.defaultsIn, raw: jsonConverter}
 	}
 }
 

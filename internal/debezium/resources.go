@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -45,11 +46,7 @@ func (c *conversion) worker(l *layer, t *forms.Tree) {
 		c.option(own, "bootstrap.servers", servers)
 	}
 	c.fields(own, "", t.Get("spec", "config"))
-	for _, converter := range []string{"key.converter", "value.converter"} {
-		if !own.has(converter) {
-			own.settings = append(own.settings, &setting{key: converter, raw: jsonConverter, file: "Strimzi's default for " + l.name})
-		}
-	}
+	c.defaultsIn = cmp.Or(c.defaultsIn, "Strimzi")
 	for _, s := range variablesOf(own, t.Get("spec", "template", "connectContainer")) {
 		c.variables.give(s, true)
 	}

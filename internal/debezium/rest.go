@@ -158,7 +158,7 @@ func (c *conversion) harmful() {
 		}
 	}
 	for key, harmless := range map[string]string{"source.converters": "",
-		"source.post.processors": "", "source.message.prefix.include.list": "", "source.slot.stream.params": "", "source.cursor.pipeline": "", "source.field.exclude.list": "",
+		"source.post.processors": "", "source.slot.stream.params": "", "source.cursor.pipeline": "", "source.field.exclude.list": "",
 		"source.field.renames": "", "source.field.blacklist": "", "source.mongodb.authentication.class": "io.debezium.connector.mongodb.connection.DefaultMongoDbAuthProvider"} {
 		if s := c.settings[key]; s == nil || s.used {
 			continue
@@ -222,6 +222,9 @@ func (c *conversion) harmful() {
 	c.modes()
 	c.comments()
 	c.ignore("messages without a table are not sent", "source.message.prefix.exclude.list")
+	if s := c.settings["source.message.prefix.include.list"]; s != nil && !s.used && s.value != "" {
+		c.problem(c.take("source.message.prefix.include.list"), "has Debezium send what pg_logical_emit_message writes, which tailbox does not read: remove it if nothing reads those messages")
+	}
 }
 
 // sendsNothing refuses options with which Debezium sends no message that is inserted from now on.

@@ -136,7 +136,7 @@ func (c *conversion) url() {
 		s := c.take("source.database." + k[0])
 		if s == nil {
 			if k[0] == "hostname" || k[0] == "dbname" {
-				c.missing("source.database."+k[0], "is missing: without it Debezium cannot connect; if the environment sets it, name the variable as in ${DATABASE_HOST}")
+				c.missing("source.database."+k[0], "is missing: without it Debezium cannot connect; if the environment sets it, name the variable as in ${%s}", variableOf("database."+k[0]))
 			}
 			continue
 		}

@@ -103,7 +103,9 @@ func TestImportPagesAndPrograms(t *testing.T) {
 		// as in GlueOps/service-helm-chart-apache-kafka-connect-connector-source-debezium-mysql
 		"helm/values.yaml": {"job_name: nil\nconfig:\n  database: {hostname: nil}\n  table: {include: {list: nil}}\n", "it holds no options: tailbox reads properties"},
 		// as in Sandeepgaian/msk-connect-terraform
-		"c.json.tpl": {"{\"connectorConfiguration\": {\"connector.class\": \"${class}\"}, \"subnets\": ${subnets}}\n", "it is a template ("},
+		"c.json.tpl":  {"{\"connectorConfiguration\": {\"connector.class\": \"${class}\"}, \"subnets\": ${subnets}}\n", "it is a template ("},
+		"Register.cs": {"$body = @\"\n\"connector.class\": \"io.debezium.connector.postgresql.PostgresConnector\"\n\"; // in place of Invoke-RestMethod\n", "it is a program, which tailbox does not read"},
+		"register.py": {"with open(base + \"/outbox.json\") as f:\n    config = json.load(f)\nrequests.post(host + \"/conn\" + \"ectors\", json=config)\n", "it is a program, which tailbox does not read"},
 		// as in joaohenriquefsp/prontumed
 		"connect.php": {"<?php\n$config = ['connector.class' => 'io.debezium.connector.postgresql.PostgresConnector'];\n", "it is a program, which tailbox does not read"},
 		"ci.yml":      {"name: ci\non: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    steps: []\n", "it is a workflow of GitHub Actions, which tailbox does not read"},

@@ -43,9 +43,9 @@ func foreignForms() []foreignForm {
 	return slices.Concat([]foreignForm{{markdown, Markdown, false}}, misread(), []foreignForm{
 		{ksql, "SQL of ksqlDB", true},
 		{terraform, "a resource of Terraform", true},
+		{program, Program, false},
 		{powershell, "a script of PowerShell", true},
 		{markup, "XML or HTML", true},
-		{program, "a program", false},
 		{workflow, "a workflow of GitHub Actions", false},
 		{dockerfile, Dockerfile, false},
 		{systemd, "a unit of systemd", false},
@@ -59,6 +59,9 @@ func foreignForms() []foreignForm {
 
 // Markdown is the form of pages whose blocks of code can hold commands.
 const Markdown = "Markdown without a shell command that sends a connector"
+
+// Program is the form of files whose names end as those of programs do.
+const Program = "a program"
 
 // Dockerfile is the form of files that make an image.
 const Dockerfile = "a Dockerfile"

@@ -24,6 +24,9 @@ var (
 // SendsConnector reports whether a text is the file of an HTTP client with a request that sends a connector.
 func SendsConnector(text []byte) bool { return request.Match(text) }
 
+// object begins the body of a request. Hurl has no empty line in front of it.
+var object = regexp.MustCompile(`(?m)^[ \t]*(?:\{\s*"|\[\s*\{)`)
+
 // Requests returns the bodies of requests that send a connector, in the file of an HTTP client.
 func Requests(text []byte) (bodies []string) {
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
@@ -33,7 +36,13 @@ func Requests(text []byte) (bodies []string) {
 		if i+1 < len(lines) {
 			end = lines[i+1][0]
 		}
-		if _, body, ok := bytes.Cut(text[at[1]:end], []byte("\n\n")); ok && request.Match(text[at[0]:at[1]]) {
+		if !request.Match(text[at[0]:at[1]]) {
+			continue
+		}
+		behind := text[at[1]:end]
+		if begin := object.FindIndex(behind); begin != nil {
+			bodies = append(bodies, string(behind[begin[0]:]))
+		} else if _, body, ok := bytes.Cut(behind, []byte("\n")); ok {
 			bodies = append(bodies, string(body))
 		}
 	}
