@@ -2,6 +2,7 @@ package propose
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ type Proposal struct {
 	Set []Setting
 	// Questions are what nobody but the owner of the table can tell.
 	Questions []string
-	// Unused are columns that have no meaning for tailbox.
+	// Unused are columns that tailbox does not look at.
 	Unused []string
 }
 
@@ -62,11 +63,21 @@ func Of(t *report.Table) *Proposal {
 	if c.debezium() {
 		c.Shape = "debezium"
 		c.question("Debezium's options table.field.event.* and table.fields.additional.placement are not in the table: if you have the connector's configuration, use tailbox import debezium.")
+		c.leave("id", "type", "aggregatetype", "aggregateid", "payload")
+		if trace := c.column("tracingspancontext"); trace != nil {
+			c.question("%s holds the trace of the program that wrote the message. If consumers are to have it, write router: {tracing.span.context.field: %s} beside the table's name.", trace.Name, trace.Name)
+		}
 	} else {
 		c.list()
+		c.leave(slices.Collect(maps.Keys(c.used))...)
 	}
 	c.settle()
 	c.ask()
+	if len(c.Unused) > 0 {
+		c.question("tailbox does not look at %s. If consumers need what one holds, send it as a header or in an envelope: docs/routing.md, \"Placements\". "+
+			"If one says that a row must not go out, has to wait, or belongs to another program, docs/tables.md, \"Your own table\", has the way.", strings.Join(c.Unused, ", "))
+	}
+	c.question("Stop the program that delivered these messages before, and whatever cleans the table for it, before tailbox run.")
 	return &c.Proposal
 }
 
@@ -207,6 +218,8 @@ func (c *chooser) list() {
 			c.listGroup(shape.Columns.Group)
 		case key == "payload" && found != nil && plain(found.Name) != "payload" && c.otherBody() != nil:
 			c.Columns = append(c.Columns, Setting{key, `"` + Unknown + `"`, "perhaps " + found.Name + ": see the questions"})
+		case key == "payload" && found != nil && found.Nulls > 0:
+			c.Columns = append(c.Columns, Setting{key, `"` + Unknown + `"`, "perhaps " + found.Name + ": see the questions"})
 		case found != nil:
 			c.Columns = append(c.Columns, Setting{key, quoted(found.Name), describe(key, found)})
 		case key == "id" || key == "payload":
@@ -217,8 +230,12 @@ func (c *chooser) list() {
 			c.Columns = append(c.Columns, Setting{key, "null", "the column " + *field + " seems to mean something else"})
 		}
 	}
+}
+
+// leave lists the columns that tailbox does not read: all but some.
+func (c *chooser) leave(read ...string) {
 	for i := range c.t.Columns {
-		if name := c.t.Columns[i].Name; !c.used[name] {
+		if name := c.t.Columns[i].Name; !slices.Contains(read, name) {
 			c.Unused = append(c.Unused, name)
 		}
 	}
@@ -261,18 +278,37 @@ func (c *chooser) otherBody() *report.Column {
 	if c.by["payload"] == nil {
 		return nil
 	}
-	return c.find(strings.Fields("payload body content data eventdata messagebody args json"), []report.Class{report.JSON, report.Binary}, nil)
+	return c.find(strings.Fields("payload body content data eventdata messagebody args kwargs json"), []report.Class{report.JSON, report.Binary}, nil)
 }
 
-// unusedTime is a column whose name sounds as if messages waited for it; nil if there is none.
-func (c *chooser) unusedTime() *report.Column {
+// askTimes asks about times that nothing uses, and for which messages may have to wait. If one is still to come, a wrong answer delivers a message too early.
+func (c *chooser) askTimes() {
 	if c.by["available_at"] != nil {
-		return nil
+		return
 	}
-	return c.unused(func(column *report.Column, name string) bool {
-		return (column.Class == report.Number || column.Class == report.Time || column.Class == report.LocalTime) && !strings.Contains(name, "lock") &&
-			slices.ContainsFunc([]string{"until", "after", "due", "schedul", "available", "sendat"}, func(part string) bool { return strings.Contains(name, part) })
-	})
+	ahead := false
+	var names []string
+	for i := range c.t.Columns {
+		column := &c.t.Columns[i]
+		time, name := column.Class == report.Time || column.Class == report.LocalTime, plain(column.Name)
+		if c.used[column.Name] && (column != c.by["created_at"] || !column.Ahead) || !time && column.Class != report.Number || hasPart(name, "expir", "deadline", "deliverby") {
+			continue
+		}
+		if column.Ahead || hasPart(name, "until", "after", "due", "schedul", "available", "effective", "sendat") && !strings.Contains(name, "lock") {
+			names, ahead = append(names, column.Name), ahead || column.Ahead
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	if ahead {
+		c.Columns = append(c.Columns, Setting{"available_at", `"` + Unknown + `"`, "perhaps " + strings.Join(names, " or ") + ": see the questions"})
+	}
+	c.question("Does %s tell when a message may be sent at the earliest? If so, name it as available_at; its type must be a time. If not, write available_at: null, and tailbox does not look at it.", strings.Join(names, " or "))
+}
+
+func hasPart(name string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(name, part) })
 }
 
 // ask lists what the columns that were chosen leave open.
@@ -280,9 +316,7 @@ func (c *chooser) ask() {
 	if other := c.otherBody(); other != nil {
 		c.question("Both %s and %s may be the body of a message. tailbox takes %s; name the other one as payload if that is it.", c.by["payload"].Name, other.Name, c.by["payload"].Name)
 	}
-	if wait := c.unusedTime(); wait != nil {
-		c.question("Does %s tell when a message may be sent at the earliest? tailbox does not look at it. If so, write available_at: %s; its type must be a time.", wait.Name, quoted(wait.Name))
-	}
+	c.askTimes()
 	c.askBody()
 	if c.by["type"] == nil && c.by["payload"] != nil {
 		c.question("No column looks like the type of a message. Name it as type. Without one, routes go by the table or by headers.")
@@ -315,7 +349,9 @@ func (c *chooser) ask() {
 	if headers := c.by["headers"]; headers != nil && headers.Class == report.Binary && len(headers.Sample) == 0 && c.Shape != "debezium" {
 		c.question("%s is empty in the rows that were looked at. tailbox reads headers from a JSON object. If the application writes something else there, write headers: null.", headers.Name)
 	}
-	c.question("Stop the program that delivered these messages before, and whatever cleans the table for it, before tailbox run.")
+	if limit := c.by["max_attempts"]; limit != nil {
+		c.question("A message has at most as many attempts as %s of its row says, whatever retry.attempts is. If the column means something else, write max_attempts: null.", limit.Name)
+	}
 }
 
 // askHeaders asks about a column that seems to hold headers, and that is not the one tailbox takes them from.
@@ -390,9 +426,18 @@ func (c *chooser) askBody() {
 			"map the field as bytea in the application, and write payload: %s.", large.Name, c.t.Quoted(c.t.Schema), c.t.Quoted(c.t.Name), name, name, quoted(large.Name))
 		return
 	}
-	if body.Class == report.Binary && c.by["key"] == nil && c.by["topic"] == nil && c.by["headers"] == nil && slices.ContainsFunc(body.Sample, func(value string) bool { return !isText(value) }) {
-		c.question("%s holds bytes that are not text, such as the envelope of a library. tailbox sends them as they are, and cannot take key, topic or headers from them. If consumers need these, let the library write them into columns of their own.", body.Name)
+	if body.Nulls > 0 {
+		c.question("%s is NULL in %d of the %d rows that were looked at, and tailbox sends such a message without a body. Write payload: %s if that is right. If consumers need what other columns hold, send those as headers: docs/routing.md, \"Placements\".",
+			body.Name, body.Nulls, c.t.Rows, quoted(body.Name))
 	}
+	if body.Class != report.Binary || !slices.ContainsFunc(body.Sample, func(value string) bool { return !isText(value) }) {
+		return
+	}
+	if c.by["key"] == nil && c.by["topic"] == nil && c.by["headers"] == nil {
+		c.question("%s holds bytes that are not text, such as the envelope of a library. tailbox sends them as they are, and cannot take key, topic or headers from them. If consumers need these, let the library write them into columns of their own.", body.Name)
+		return
+	}
+	c.question("%s holds bytes that are not text, and tailbox sends them as they are. If the program before wraps the row when it sends it, for example in an Avro envelope, consumers have to read what the column holds from now on.", body.Name)
 }
 
 // qualified is the name of a table as the configuration has it.

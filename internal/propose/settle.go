@@ -167,10 +167,13 @@ func (c *chooser) flags(flag *report.Column, no, yes string) {
 // gaveUp finds the column that tells which messages were given up, and reports whether there is one.
 func (c *chooser) gaveUp() bool {
 	bit := func(f *report.Column) bool { return f.Class == report.Bool || isBit(f) }
-	if flag := c.find(strings.Fields("blocked dead failed error errored haserror abandoned blacklisted discarded poisoned isdead isfailed iserror isblocked aborted deliveryaborted isaborted deadlettered isdeadlettered"), []report.Class{report.Bool, report.Number}, bit); flag != nil {
+	if flag := c.find(strings.Fields("blocked dead failed error errored haserror abandoned blacklisted discarded poisoned isdead isfailed iserror isblocked aborted deliveryaborted isaborted deadlettered isdeadlettered"), []report.Class{report.Bool, report.Number, report.Text}, bit); flag != nil {
 		yes, no := "true", "false"
-		if flag.Class == report.Number {
+		switch flag.Class {
+		case report.Number:
 			yes, no = "1", "0"
+		case report.Text:
+			yes, no = "'1'", "'0'"
 		}
 		c.set("dead", flag, yes, "tells that a message was given up")
 		c.question("Rows whose %s is %s do not count as pending, and tailbox sets it if it gives a message up. If it means something else, take it out of set, and see what becomes of such rows.", flag.Name, yes)
@@ -234,7 +237,7 @@ const flagNames = "processed sent published dispatched delivered done completed 
 
 // isBit reports whether a column of numbers holds 0 and 1 alone. MySQL's booleans are such numbers.
 func isBit(c *report.Column) bool {
-	return len(c.Values) > 0 && !slices.ContainsFunc(c.Values, func(v report.Value) bool { return v.Text != "0" && v.Text != "1" }) || len(c.Sample) == 0 && c.Default == "0"
+	return len(c.Values) > 0 && !slices.ContainsFunc(c.Values, func(v report.Value) bool { return v.Text != "0" && v.Text != "1" }) || len(c.Sample) == 0 && strings.Trim(c.Default, "'") == "0"
 }
 
 func (c *chooser) rest(key, value, why string) { c.Rest = append(c.Rest, Setting{key, value, why}) }
@@ -326,8 +329,8 @@ func (c *chooser) words(status *report.Column) {
 		return
 	}
 	if len(delivered) == 0 {
-		c.rest("on_delivered", "delete", "the status has no word for delivered")
-		c.question("The status %s has no word for a message that is delivered, so tailbox deletes the row then. If rows have to stay, write the word as words.delivered and on_delivered: mark. If the program moves them to another table, docs/feedback.md has the way.", status.Name)
+		c.rest("on_delivered", "delete", status.Name+" has no word for delivered")
+		c.question("%s has no word for a message that is delivered, so tailbox deletes the row then. If rows have to stay, write the word as words.delivered and on_delivered: mark. If the program moves them to another table, docs/feedback.md has the way.", status.Name)
 		delivered = []string{like(pending[0], "delivered")}
 		if closed {
 			c.open(status, "it has no word for delivered", all)
@@ -346,17 +349,16 @@ func (c *chooser) words(status *report.Column) {
 	}
 	waits := pending[0]
 	flying = except(flying, waits)
-	c.question("tailbox takes %s of %s for pending, and writes %s once a message is delivered and %s if it is given up. Rows that say %s now stay as they are. If %s is not the state of the message, write status: null and choose on_delivered.",
-		waits, status.Name, delivered[0], dead[0], dead[0], status.Name)
+	c.tellWords(status, waits, delivered[0], dead[0])
 	again := waits
 	if len(retrying) > 0 {
 		again = retrying[0]
 	}
-	list := append(append(pending[:1:1], flying...), except(retrying, again)...)
+	list := append(append(pending[:1:1], flying...), except(retrying, waits)...)
 	value := list[0]
 	if len(list) > 1 {
 		value = flow(list)
-		c.question("Rows with the status %s are in flight at the program before. tailbox takes them for pending: stop that program first.", strings.Join(list[1:], ", "))
+		c.question("Rows with the status %s are in flight at the program before, or wait for its next attempt. tailbox takes them for pending: stop that program first.", strings.Join(list[1:], ", "))
 	} else {
 		value = yamlText(value)
 	}
@@ -369,8 +371,18 @@ func (c *chooser) words(status *report.Column) {
 		return slices.Contains(list, word) || word == delivered[0] || word == again || word == dead[0]
 	})
 	if len(rest) > 0 {
-		c.question("What do the words %s of %s mean? tailbox leaves such rows alone. If they have to be delivered, add them to words.pending.", strings.Join(rest, ", "), status.Name)
+		c.question("What do the words %s of %s mean? tailbox leaves rows alone that have such a word before it starts. If they have to be delivered, add the word to words.pending. tailbox delivers each row that is inserted later, whatever its word: docs/tables.md, \"Rows that behave differently\".", strings.Join(rest, ", "), status.Name)
 	}
+}
+
+// tellWords tells which words of a status tailbox reads and writes.
+func (c *chooser) tellWords(status *report.Column, pending, delivered, dead string) {
+	once := "writes " + delivered
+	if slices.ContainsFunc(c.Rest, func(s Setting) bool { return s.Value == "delete" }) {
+		once = "deletes the row"
+	}
+	c.question("tailbox takes %s of %s for pending, and %s once a message is delivered. It writes %s if it gives a message up. Rows that say %s now stay as they are, and tailbox does not deliver them. "+
+		"If %s is not the state of the message, write status: null and choose on_delivered.", pending, status.Name, once, dead, dead, status.Name)
 }
 
 // untold is why no word is taken for pending.

@@ -36,9 +36,6 @@ func (p *Proposal) YAML() string {
 	block("words", p.Words, "        ")
 	block("", p.Rest, "      ")
 	block("set", p.Set, "        ")
-	if len(p.Unused) > 0 {
-		fmt.Fprintf(&b, "      # Not used: %s\n", comment(strings.Join(p.Unused, ", ")))
-	}
 	return b.String()
 }
 

@@ -43,10 +43,10 @@ func BoundedHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
 	return all, nil
 }
 
-// EachHeader shows see, if it is not nil, each header and whether its value stands in quotes. It ends at an error of see. An empty list is no headers: PHP
-// writes an empty map so.
+// EachHeader shows see, if it is not nil, each header and whether its value stands in quotes. It ends at an error of see. An empty text and an empty list are no
+// headers: programs write an empty map so, PHP the list.
 func EachHeader(hs []outbox.Header, text []byte, see func(h *outbox.Header, quoted bool) error) ([]outbox.Header, error) {
-	if emptyList(text) {
+	if skipSpace(text, 0) == len(text) || emptyList(text) {
 		return hs, nil
 	}
 	err := eachMember(text, func(name, value []byte, quoted bool) error {

@@ -38,7 +38,7 @@ func TestHeadersKeepNoMore(t *testing.T) {
 // PHP writes an empty map as an empty list.
 func TestEmptyList(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"[]", " [ ]\n"} {
+	for _, text := range []string{"[]", " [ ]\n", "", " \n", "null"} {
 		if hs, err := columns.BoundedHeaders(nil, []byte(text)); err != nil || len(hs) != 0 {
 			t.Errorf("%q: got %v, %v", text, hs, err)
 		}

@@ -125,7 +125,7 @@ type Constraint struct {
 // Constraint looks whether a constraint refuses a change that the relay makes to rows. try has the server judge the row after a change;
 // refusal is its answer if it cannot.
 func (c *Checker) Constraint(t *outbox.Table, samples []store.Sample, k *Constraint, try func(*store.Sample) (takes bool, refusal string, err error)) error {
-	const fix = "let the constraint take it, or correct source.tables (words, columns)"
+	const fix = "let the constraint take it, or correct source.tables (words, columns, or set if a further column has to change with the status)"
 	for i := range samples {
 		takes, refusal, err := try(&samples[i])
 		switch {

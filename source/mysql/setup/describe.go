@@ -102,14 +102,19 @@ func readRows(ctx context.Context, conn *server.Conn, t *report.Table) error {
 	var texts []string
 	for i := range t.Columns {
 		c := &t.Columns[i]
+		later := "0"
 		text := "CONVERT(" + quote.Ident(c.Name) + " USING utf8mb4)"
 		switch c.Class {
 		case report.Binary:
 			text = quote.Ident(c.Name)
 		case report.UUID, report.Other:
 			text = "''"
+		case report.Time:
+			later = "COALESCE(" + quote.Ident(c.Name) + " > NOW(6), 0)"
+		case report.LocalTime:
+			later = fmt.Sprintf("COALESCE(%s > NOW(6) + INTERVAL %d HOUR, 0)", quote.Ident(c.Name), report.HoursAhead)
 		}
-		texts = append(texts, fmt.Sprintf("COALESCE(LEFT(%s, %d), '')", text, report.SampleLength))
+		texts = append(texts, fmt.Sprintf("COALESCE(LEFT(%s, %d), '')", text, report.SampleLength), quote.Ident(c.Name)+" IS NULL", later)
 	}
 	rows, err := conn.Texts(ctx, fmt.Sprintf("SELECT %s FROM %s LIMIT %d", strings.Join(texts, ", "), from, report.SampleRows))
 	if err != nil {
@@ -117,10 +122,15 @@ func readRows(ctx context.Context, conn *server.Conn, t *report.Table) error {
 	}
 	t.Rows = len(rows)
 	for _, row := range rows {
-		for i, text := range row {
+		for i := range t.Columns {
+			c, text, null, later := &t.Columns[i], row[3*i], row[3*i+1], row[3*i+2]
 			if text != "" {
-				t.Columns[i].Look(text)
+				c.Look(text)
 			}
+			if null == "1" {
+				c.Nulls++
+			}
+			c.Ahead = c.Ahead || later == "1"
 		}
 	}
 	return t.Count(func(c *report.Column) (values []report.Value, err error) {

@@ -119,38 +119,48 @@ func classOf(base, category string) report.Class {
 // readRows looks at some rows, and counts the values of columns that have few.
 func readRows(ctx context.Context, conn *pgx.Conn, t *report.Table) error {
 	from := sqltext.Ident(t.Schema) + "." + sqltext.Ident(t.Name)
-	var texts []string
+	var texts, ahead []string
 	for i := range t.Columns {
-		name := sqltext.Ident(t.Columns[i].Name)
+		name, later := sqltext.Ident(t.Columns[i].Name), "false"
 		text := fmt.Sprintf("left(%s::text, %d)", name, report.SampleLength)
 		switch c := t.Columns[i].Class; {
 		case c == report.Binary:
 			text = fmt.Sprintf("encode(substring(%s::bytea, 1, %d), 'hex')", name, report.SampleLength)
 		case c == report.Other && len(t.Columns[i].Labels) == 0:
-			text = "NULL::text"
+			text = fmt.Sprintf("CASE WHEN %s IS NOT NULL THEN '' END", name)
+		case c == report.Time:
+			later = name + " > now()"
+		case c == report.LocalTime:
+			later = fmt.Sprintf("%s > now() + interval '%d hours'", name, report.HoursAhead)
 		}
-		texts = append(texts, text)
+		texts, ahead = append(texts, text), append(ahead, later)
 	}
-	rows, err := conn.Query(ctx, fmt.Sprintf("SELECT ARRAY[%s] FROM %s LIMIT %d", strings.Join(texts, ", "), from, report.SampleRows))
+	rows, err := conn.Query(ctx, fmt.Sprintf("SELECT ARRAY[%s]::text[], ARRAY[%s]::bool[] FROM %s LIMIT %d", strings.Join(texts, ", "), strings.Join(ahead, ", "), from, report.SampleRows))
 	if err != nil {
 		return err
 	}
 	var row []*string
-	if _, err := pgx.ForEachRow(rows, []any{&row}, func() error {
+	var later []*bool
+	if _, err := pgx.ForEachRow(rows, []any{&row, &later}, func() error {
 		t.Rows++
 		for i := range min(len(row), len(t.Columns)) {
+			c := &t.Columns[i]
 			if row[i] == nil {
+				c.Nulls++
+				continue
+			}
+			if c.Ahead = c.Ahead || later[i] != nil && *later[i]; c.Class == report.Other && len(c.Labels) == 0 {
 				continue
 			}
 			text := *row[i]
-			if t.Columns[i].Class == report.Binary {
+			if c.Class == report.Binary {
 				b, err := hex.DecodeString(text)
 				if err != nil {
-					return fmt.Errorf("read column %s: %w", t.Columns[i].Name, err)
+					return fmt.Errorf("read column %s: %w", c.Name, err)
 				}
 				text = string(b)
 			}
-			t.Columns[i].Look(text)
+			c.Look(text)
 		}
 		return nil
 	}); err != nil {

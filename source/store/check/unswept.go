@@ -24,6 +24,6 @@ func Unswept(t *outbox.Table, judged bool) *Finding {
 	if judged || t.OnDelivered != outbox.Keep {
 		return nil
 	}
-	return &Finding{Level: Warning, Fix: "name a status column or delivered_at under source.tables.columns, or set on_delivered: delete",
+	return &Finding{Level: Warning, Fix: "name a status column or delivered_at under source.tables.columns; or, if no program needs the rows later, set on_delivered: delete",
 		What: fmt.Sprintf("table %s cannot be swept: if the position in the log is ever lost, the relay stops until an operator accepts the gap", t)}
 }

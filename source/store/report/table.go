@@ -34,6 +34,9 @@ type Column struct {
 	// the bytes of a Binary.
 	Values []Value
 	Sample []string
+	// Nulls are how many of the rows that were looked at have NULL there. Ahead: one has a time that is still to come.
+	Nulls int
+	Ahead bool
 }
 
 // A Value is the text of a value, and how many of the rows that were looked at have it.
@@ -66,6 +69,8 @@ const (
 	SampleLength = 200
 	// CountedRows are those of which the values of a column with few are counted.
 	CountedRows = 100_000
+	// HoursAhead is how far a time without a zone must lie ahead to be still to come wherever it was written.
+	HoursAhead = 14
 	// FewValues is how many different values such a column has at most.
 	FewValues = 12
 )
