@@ -134,7 +134,7 @@ func (c *conversion) mode(s *setting, want string, columns []string, fixed func(
 		return
 	}
 	if err != nil {
-		c.problem(s, "changes how columns %s are sent if they are of such a type, but %v: let the import reach the database, or set it to %s", strings.Join(columns, ", "), err, want)
+		c.problem(s, "changes how columns %s are sent if they are of such a type, but %v: let the import reach the database, or set it to %s if none is", strings.Join(columns, ", "), err, want)
 		return
 	}
 	others := slices.DeleteFunc(slices.Clone(columns), func(column string) bool { return fixed(column, s.value) })

@@ -163,7 +163,9 @@ type conversion struct {
 	// worked are the variables of a worker that are read, nil if there is none. defaultsIn names what it runs in if that has converters of its own.
 	worked     []string
 	defaultsIn string
-	columns    columnSchemas
+	// tracer is a variable with which Debezium has OpenTelemetry; nil if there is none.
+	tracer  *setting
+	columns columnSchemas
 	// What several parts need: the kind of database, the outbox tables, the connection, and the router's options.
 	kind string
 	// mongoRouter: the router is MongoDB's.

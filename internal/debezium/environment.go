@@ -14,6 +14,44 @@ func underscored(option string) string { return notInName.ReplaceAllString(optio
 
 func variableOf(option string) string { return strings.ToUpper(underscored(option)) }
 
+// shellLine is a value without quotes behind which a line of a shell goes on.
+var shellLine = regexp.MustCompile(`^[^"'\s]*(?:;\s|\s(?:&&|\|\|?)\s)|^[^"']*\$\(`)
+
+// defaulted begins a reference with a default in a .env file.
+var defaulted = regexp.MustCompile(`\$\{(\w+):?-`)
+
+// readVariables reads a .env file; nil if a line is none of such a file. Values are as they are written, but for quotes around them, and a comment behind
+// a value without quotes.
+func readVariables(file string, text []byte) (given []*setting) {
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, value, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "export ")), "=")
+		if !ok || !anyVariable.MatchString(key) {
+			return nil
+		}
+		value = strings.TrimSpace(value)
+		if !strings.HasSuffix(file, ".env") && shellLine.MatchString(value) {
+			return nil // a script of one line, say
+		}
+		literal := false
+		if size := len(value); size > 1 && (value[0] == '"' || value[0] == '\'') && value[size-1] == value[0] {
+			literal, value = value[0] == '\'', value[1:size-1]
+		} else if at := strings.Index(value, " #"); at >= 0 {
+			value = strings.TrimSpace(value[:at])
+		}
+		if !literal { // as Debezium Server has a default
+			value = defaulted.ReplaceAllString(value, "${$1:")
+		}
+		given = append(given, &setting{key: key, raw: value, file: file, line: n})
+	}
+	return given
+}
+
 // environmentKeys are options that are looked for in the environment though no file has them. It cannot be listed, and the name of a
 // variable does not tell that of its option.
 func environmentKeys() []string {

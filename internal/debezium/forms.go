@@ -59,7 +59,9 @@ func (c *conversion) readForm(f File) (l *layer, text []byte) {
 			c.document(l, t)
 		}
 	case extension == ".yaml", extension == ".yml", yamlKey.Match(text) && !bytes.Contains(text, []byte("debezium.source.")) && extension != ".properties":
-		if documents, err := forms.ReadYAML(whole); err != nil {
+		if c.tasks(l, text) {
+			return l, nil
+		} else if documents, err := forms.ReadYAML(whole); err != nil {
 			c.unreadable(l, "YAML", text, err)
 		} else {
 			c.connectors(l, documents)
@@ -91,6 +93,9 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 		case errors.As(err, &wrong):
 			c.unreadable(l, "YAML", text, err)
 			return nil
+		case err != nil && form == "" && madeByJQ.Match(text):
+			c.unread = append(c.unread, unread{l.name, sendsPrinted})
+			return nil
 		case err != nil:
 			c.unreadable(l, "JSON", text, err)
 			return nil
@@ -105,7 +110,7 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 	}
 	why := notSent
 	switch {
-	case alone, form == forms.Program && !sends && !forms.Declares(text), form == forms.Markdown && (!sends || data == nil && len(files) == 0):
+	case alone, forms.HasNoOptions(form) && !sends && !forms.Declares(text), form == forms.Markdown && (!sends || data == nil && len(files) == 0):
 		why = forms.WhyUnread(l.name, text)
 	case !sends && (!scriptName.MatchString(l.name) || forms.Declares(text) || readVariables(l.name, text) != nil):
 		return text
@@ -116,7 +121,7 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 	case !sends && form != "":
 		why = forms.WhyUnread(l.name, text)
 	case sends && printed.Match(text):
-		why = "it sends what another command prints: write that into a file, and give the file"
+		why = sendsPrinted
 	}
 	c.unread = append(c.unread, unread{l.name, why})
 	return nil
@@ -166,50 +171,17 @@ func (c *conversion) properties(l *layer, text []byte) {
 		c.environ(l, given, false)
 		return
 	}
-	for _, p := range router.ParseProperties(text) {
+	all := router.ParseProperties(text)
+	if len(all) > 0 && !slices.ContainsFunc(all, func(p router.Property) bool { return !strings.HasPrefix(p.Key, ";") }) {
+		c.form(l, "each of its lines begins with ;, which begins no comment in a file of properties, so that Debezium finds no option: remove it from those that count")
+		return
+	}
+	for _, p := range all {
 		l.settings = append(l.settings, &setting{key: p.Key, raw: p.Value, file: l.name, line: p.Line})
 	}
 	if bareConnector(l.settings) {
 		c.setApart(l, 0)
 	}
-}
-
-// shellLine is a value without quotes behind which a line of a shell goes on.
-var shellLine = regexp.MustCompile(`^[^"'\s]*(?:;\s|\s(?:&&|\|\|?)\s)|^[^"']*\$\(`)
-
-// defaulted begins a reference with a default in a .env file.
-var defaulted = regexp.MustCompile(`\$\{(\w+):?-`)
-
-// readVariables reads a .env file; nil if a line is none of such a file. Values are as they are written, but for quotes around them, and a comment behind
-// a value without quotes.
-func readVariables(file string, text []byte) (given []*setting) {
-	n := 0
-	for line := range strings.Lines(string(text)) {
-		n++
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		key, value, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "export ")), "=")
-		if !ok || !anyVariable.MatchString(key) {
-			return nil
-		}
-		value = strings.TrimSpace(value)
-		if !strings.HasSuffix(file, ".env") && shellLine.MatchString(value) {
-			return nil // a script of one line, say
-		}
-		literal := false
-		if size := len(value); size > 1 && (value[0] == '"' || value[0] == '\'') && value[size-1] == value[0] {
-			literal, value = value[0] == '\'', value[1:size-1]
-		} else if at := strings.Index(value, " #"); at >= 0 {
-			value = strings.TrimSpace(value[:at])
-		}
-		if !literal { // as Debezium Server has a default
-			value = defaulted.ReplaceAllString(value, "${$1:")
-		}
-		given = append(given, &setting{key: key, raw: value, file: file, line: n})
-	}
-	return given
 }
 
 // document reads a document of JSON or YAML.

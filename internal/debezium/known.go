@@ -68,6 +68,7 @@ const (
 	jsonConverter         = "org.apache.kafka.connect.json.JsonConverter"
 	binaryDataConverter   = "io.debezium.converters.BinaryDataConverter"
 	byteBufferConverter   = "io.debezium.converters.ByteBufferConverter"
+	byteArraysConverter   = "io.debezium.converters.ByteArrayConverter" // as for MongoDB's outbox
 )
 
 // Classes of predicates that are evaluated, and of transformations that are known beside the router.

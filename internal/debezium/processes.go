@@ -99,8 +99,18 @@ func variablesOf(l *layer, container *forms.Tree) (given []*setting) {
 	return given
 }
 
+// ofKsql has the variables of a worker inside ksqlDB the names that those of other workers have.
+func ofKsql(given []*setting) {
+	for _, s := range given {
+		if name, ours := strings.CutPrefix(s.key, "KSQL_CONNECT_"); ours {
+			s.key = "CONNECT_" + name
+		}
+	}
+}
+
 // process takes the variables of a service or a container, which stands at a place in its file, if that is Debezium's. Others that it has under a key are not read.
 func (c *conversion) process(l *layer, given []*setting, of *forms.Tree, place, others, field, fix string) {
+	ofKsql(given)
 	server, worker := serves(given), works(given) || slices.ContainsFunc(given, func(s *setting) bool {
 		return ofConverter(workerOption(s.key)) || imageName.MatchString(of.Is("image")) && slices.Contains(imageVariables(), s.key)
 	})
@@ -263,6 +273,7 @@ func deciding(given []*setting) []string {
 // environ takes the variables of one process: options of Debezium Server, or of a worker of Kafka Connect. All others may be referred to. Those of a .env file
 // add up to those that stand beside a process.
 func (c *conversion) environ(l *layer, given []*setting, beside bool) {
+	ofKsql(given)
 	if beside && serves(given) && c.variables.serve(true) {
 		c.form(l, "it has the variables of a second Debezium Server: give those of one")
 		return
@@ -325,6 +336,10 @@ func (c *conversion) eachVariable(given []*setting, beside bool) (own []*setting
 			switch {
 			case ofConverter(workerOption(option)):
 				c.out.ignored(&setting{key: "$" + s.key}, "Debezium's image takes this option only from CONNECT_"+s.key+": if yours takes it from this variable, rename it in the file that is imported")
+			case traces(s) && c.tracer != nil:
+				c.out.ignored(&setting{key: "$" + s.key}, "$"+c.tracer.key+" has the same effect")
+			case traces(s):
+				c.tracer = s
 			case beside && s.key != apicurio:
 				c.out.ignored(&setting{key: "$" + s.key}, changesNothing)
 			}

@@ -196,6 +196,10 @@ func (r *resolver) variable(ref, name, byDefault string) string {
 			return r.wrong(ref, "%s", given.fault)
 		}
 		if own, itself := given.itself(); itself { // it is of whoever starts the process
+			if own != "" && !r.now && ofSecret(name, r.c.settings[r.key], ref) {
+				r.c.setBefore(name, "its value in "+given.file)
+				own = ""
+			}
 			given, byDefault = r.c.variables.plain[name], cmp.Or(own, byDefault)
 		}
 	}

@@ -43,7 +43,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.money.fraction.digits", "money is placed as text"}, {"source.include.unknown.datatypes", "every type is placed as text"},
 		{"source.schema.name.adjustment.mode", "no schema is sent"}, {"source.field.name.adjustment.mode", "no schema is sent"},
 		{"source.include.schema.changes", "changes of the schema are no messages of the outbox, and are not sent"}, {"source.schema.refresh.mode", "no schema is sent"}, {"source.schema.include.list", named},
-		{"source.schema.exclude.list", named}, {"source.table.exclude.list", named}, {"source.table.blacklist", old},
+		{"source.schema.exclude.list", named}, {"source.table.exclude.list", named}, {"source.table.blacklist", old}, {"source.table.whitelist", old},
 		{"source.schema.whitelist", old}, {"source.schema.blacklist", old}, {"source.database.whitelist", old}, {"source.database.include.list", named},
 		{"source.schema.history.", "there is no schema history"}, {"source.database.history.", "there is no schema history"}, {"source.database.history", "there is no schema history"},
 		{"source.signal.", "tailbox has commands for that"}, {"source.notification.", "see docs/metrics.md"}, {"source.custom.metric.tags", "see docs/metrics.md"},

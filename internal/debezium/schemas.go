@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -29,7 +30,7 @@ func (c *conversion) json(part, key string, schemas, from *setting) {
 		c.out.set(1, "format."+part+".schema", quoted(literal), "from the table as it is now", schemas)
 		return
 	}
-	reason := "would put a schema around each %s, but %v: set it to false once what reads the messages takes them without"
+	reason := "would put a schema around each %s, but %v: set it to false" + c.besideConverter(key, from) + " once what reads the messages takes them without"
 	if _, ok := errors.AsType[notAsked](err); ok {
 		reason += ", or let the import reach the database"
 	}
@@ -38,6 +39,17 @@ func (c *conversion) json(part, key string, schemas, from *setting) {
 		return
 	}
 	c.problem(schemas, reason, part, err)
+}
+
+// besideConverter says where an option of a converter has to stand if the connector leaves the converter to its worker, and ignores the option in the connector.
+func (c *conversion) besideConverter(key string, from *setting) string {
+	switch {
+	case c.server || slices.ContainsFunc(c.layers, func(l *layer) bool { return l.has("connector.class") && l.has(key) }):
+		return ""
+	case from.file != "":
+		return " in the worker's " + from.file
+	}
+	return " in the worker"
 }
 
 // schema is the literal of what is put around keys, values or headers.

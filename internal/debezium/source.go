@@ -35,6 +35,10 @@ func (c *conversion) source() (ok bool) {
 		return false
 	}
 	if class == nil {
+		if !c.server && slices.ContainsFunc(c.keys("source."), func(key string) bool { return ofWorker(strings.TrimPrefix(key, "source.")) }) {
+			c.missing("source.connector.class", "is missing: these are the options of a worker of Kafka Connect: give the connector too, as GET /connectors/NAME/config answers")
+			return false
+		}
 		c.missing("source.connector.class", "is missing: this is no configuration of a Debezium connector: give the whole of it, as GET /connectors/NAME/config answers")
 		return false
 	}
@@ -169,7 +173,7 @@ func keyword(v string) string {
 }
 
 // secondConnector is how to come from another output plugin. A connector that has an offset does not make another slot.
-const secondConnector = "start a second connector, with another name, topic.prefix and slot.name, plugin.name=pgoutput and snapshot.mode=no_data, while this one runs; then stop this one, and import the second"
+const secondConnector = "start a second connector, with another name, topic.prefix (database.server.name in Debezium 1) and slot.name, plugin.name=pgoutput and snapshot.mode=no_data (never in old versions), while this one runs; then stop this one, and import the second"
 
 // slot writes which slot and publication are taken over.
 func (c *conversion) slot() {

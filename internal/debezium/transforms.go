@@ -326,6 +326,7 @@ func (c *conversion) routerOptions(prefix string) map[string]*setting {
 	default:
 		c.out.ignored(adjusts, "no payload is expanded, whose names it would change")
 	}
+	c.traced()
 	if c.kind == mongodb { // its router drops nothing
 		return given
 	}
@@ -457,7 +458,7 @@ func (c *conversion) schemas(key string) *setting {
 
 // converter writes the format of a converter whose class is given.
 func (c *conversion) converter(part, key string, s *setting) {
-	class, meant := classOf(s.value, "Converter", stringConverter, byteArrayConverter, jsonConverter, binaryDataConverter, byteBufferConverter)
+	class, meant := classOf(s.value, "Converter", stringConverter, byteArrayConverter, jsonConverter, binaryDataConverter, byteBufferConverter, byteArraysConverter)
 	if class == "" && meant == "" {
 		class, meant = classOf(s.value, "HeaderConverter", simpleHeaderConverter)
 	}
@@ -467,7 +468,7 @@ func (c *conversion) converter(part, key string, s *setting) {
 		c.out.set(1, "format."+part, "simplestring", "", s)
 	case byteArrayConverter:
 		c.asBytes(part, s)
-	case binaryDataConverter, byteBufferConverter:
+	case binaryDataConverter, byteBufferConverter, byteArraysConverter:
 		c.binary(part, key, s)
 	case jsonConverter:
 		c.json(part, key, c.schemas(key), s)

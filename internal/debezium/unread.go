@@ -44,7 +44,7 @@ func (c *conversion) read(f File) {
 		return p.Key == "form" || known == "" && (p.Key == "JSON" || p.Key == "YAML")
 	})
 	if known == forms.Command && !forms.Declares(text) && bytes.Contains(text, []byte("/connectors")) {
-		if files := sentFiles(text); len(files) > 0 {
+		if files := sentFiles(commands(text)); len(files) > 0 {
 			c.unread = append(c.unread, unread{l.name, giveFiles(files, text)})
 			return
 		}
@@ -65,6 +65,37 @@ func (c *conversion) read(f File) {
 		l.settings, c.problems, c.out.idle = nil, c.problems[:problems], c.out.idle[:idle]
 		c.form(l, why)
 	}
+}
+
+// tasks notes that a file holds tasks of Ansible, if it does, and what they send.
+func (c *conversion) tasks(l *layer, text []byte) bool {
+	form, _ := forms.Foreign(l.name, text)
+	if form != forms.Ansible {
+		return false
+	}
+	why := forms.WhyUnread(l.name, text)
+	if files := sentFiles(toConnectors(text)); len(files) > 0 {
+		why = giveFiles(files, text)
+	}
+	c.unread = append(c.unread, unread{l.name, why})
+	return true
+}
+
+// commands returns the texts in YAML that call Kafka Connect, such as the command of a service. Beside them stand options of other programs.
+func commands(text []byte) []byte {
+	documents, err := forms.ReadYAML(text)
+	if err != nil {
+		return text
+	}
+	var found []string
+	for _, document := range documents {
+		document.Walk(func(t *forms.Tree) {
+			if strings.Contains(t.Text, "/connectors") {
+				found = append(found, t.Text)
+			}
+		})
+	}
+	return []byte(strings.Join(found, "\n"))
 }
 
 // onlyVariables reports whether a file holds nothing but variables, of which none is a document. One may be the class of a connector.
@@ -89,11 +120,17 @@ func (c *conversion) unfound() {
 	}
 }
 
+// sendsPrinted is why a script is refused that sends no text of its own, and no file.
+const sendsPrinted = "it sends what another command prints: write that into a file, and give the file"
+
+// madeByJQ matches a command jq that reads no JSON and makes some.
+var madeByJQ = regexp.MustCompile(`\bjq\s+(?:-\w+\s+)*(?:-\w*n\w*|--null-input)\s`)
+
 // Patterns of commands that send a file: its name, what changes one, and what an answer is written to.
 var (
 	sent      = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[ \t=]*["']?@["']?((?:\$\(dirname [^()\s]*\))?[^\s"'\x60()-][^\s"'\x60();]+)`)
 	fed       = regexp.MustCompile(`(?:<|\bcat\s|\bjq\s(?:[^|\n]*\s)?|\s-T|--upload-file|--post-file|--config(?:-file)?|--cli-input-json|\bhttps?\s[^|\n]*\s@|\b(?:kubectl|oc)\s[^|\n]*\s(?:-f|--filename))[\s=]*["']?(?:file://)?([\w./${}-]+\.(?:json|ya?ml)(?:\.\w+)*)`)
-	maker     = regexp.MustCompile(`\b(sed|awk|perl|jq|yq|envsubst)\s([^|\n]*)`)
+	maker     = regexp.MustCompile(`\b(sed|awk|perl|jq|yq|envsubst)\s((?:\\\r?\n|"[^"]*"|'[^']*'|[^|\n])*)`)
 	answered  = regexp.MustCompile(`(?:\s-\w*o|--output)[\s=]*["']?([\w./${}-]+)`)
 	wholeLine = regexp.MustCompile(`(?:\\\r?\n|[^\n])+`)
 )

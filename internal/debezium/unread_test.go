@@ -38,7 +38,7 @@ func TestImportUnreadForms(t *testing.T) {
 		"debezium.service": {"[Unit]\nDescription=Debezium\n[Service]\nEnvironment=\"DEBEZIUM_SOURCE_CONNECTOR_CLASS=" + class + "\"\n", "a unit of systemd, which tailbox does not read: " + variables},
 		"task.json":        {`{"containerDefinitions": [{"environment": [{"name": "DEBEZIUM_SOURCE_CONNECTOR_CLASS", "value": "` + class + `"}]}]}`, "a task definition of ECS, which tailbox does not read: " + variables},
 		"workflow.yml":     {"on: push\njobs:\n  register:\n    runs-on: ubuntu-latest\n    steps:\n      - run: curl -d '" + json + "' http://connect:8083/connectors\n", "a workflow of GitHub Actions, which tailbox does not read: " + answer},
-		"values.yaml":      {"debezium:\n  env:\n    DEBEZIUM_SOURCE_CONNECTOR_CLASS: " + class + "\n", "a form that tailbox does not read: " + variables},
+		"values.yaml":      {"debezium:\n  env:\n    DEBEZIUM_SOURCE_CONNECTOR_CLASS: " + class + "\n", "the values of a Helm chart, which tailbox does not read: give what helm template prints"},
 		"kustomize.yaml":   {"kind: Kustomization\nconfigMapGenerator:\n  - name: d\n    literals: [DEBEZIUM_SOURCE_CONNECTOR_CLASS=" + class + "]\n", "a Kustomization, which tailbox does not read: " + variables},
 		"cronjob.yaml":     {"apiVersion: batch/v1\nkind: CronJob\nspec: {jobTemplate: {spec: {env: [{name: DEBEZIUM_SOURCE_CONNECTOR_CLASS, value: " + class + "}]}}}\n", "a form that tailbox does not read: " + variables},
 		"lines.ts":         {"await write(\"application.properties\", [\n  \"debezium.sink.type=kafka\",\n  \"debezium.source.connector.class=" + class + "\",\n].join(\"\\n\"));\n", "a program, which tailbox does not read: " + lines},
@@ -101,17 +101,24 @@ func TestImportPagesAndPrograms(t *testing.T) {
 		// as in romadanskiy/MicroDotNet
 		"Dockerfile": {"FROM debezium/connect:1.9\nCOPY ./connector.sh .\nCMD  [\"./connector.sh\"]\n", "it is a Dockerfile, which tailbox does not read: give the answer of GET"},
 		// as in GlueOps/service-helm-chart-apache-kafka-connect-connector-source-debezium-mysql
-		"helm/values.yaml": {"job_name: nil\nconfig:\n  database: {hostname: nil}\n  table: {include: {list: nil}}\n", "it holds no options: tailbox reads properties"},
+		"helm/values.yaml": {"job_name: nil\nconfig:\n  database: {hostname: nil}\n  table: {include: {list: nil}}\n", "it is a file with the values of a Helm chart, which tailbox does not read: give what helm template prints"},
 		// as in Sandeepgaian/msk-connect-terraform
-		"c.json.tpl":  {"{\"connectorConfiguration\": {\"connector.class\": \"${class}\"}, \"subnets\": ${subnets}}\n", "it is a template ("},
-		"Register.cs": {"$body = @\"\n\"connector.class\": \"io.debezium.connector.postgresql.PostgresConnector\"\n\"; // in place of Invoke-RestMethod\n", "it is a program, which tailbox does not read"},
-		"register.py": {"with open(base + \"/outbox.json\") as f:\n    config = json.load(f)\nrequests.post(host + \"/conn\" + \"ectors\", json=config)\n", "it is a program, which tailbox does not read"},
+		"c.json.tpl":     {"{\"connectorConfiguration\": {\"connector.class\": \"${class}\"}, \"subnets\": ${subnets}}\n", "it is a template ("},
+		"Register.cs":    {"$body = @\"\n\"connector.class\": \"io.debezium.connector.postgresql.PostgresConnector\"\n\"; // in place of Invoke-RestMethod\n", "it is a program, which tailbox does not read"},
+		"tasks/main.yml": {"- name: send it\n  ansible.builtin.shell:\n    cmd: curl -X PUT http://c:8083/connectors/o/config -d @/tmp/outbox.json\n  register: sent\n", "it sends /tmp/outbox.json: give that file"},
+		"uri.yml":        {"- name: send it\n  ansible.builtin.uri:\n    url: http://c:8083/connectors\n    body: {config: {connector.class: io.debezium.connector.postgresql.PostgresConnector}}\n", "it is a list of tasks of Ansible, which tailbox does not read"},
+		"Makefile":       {"SHELL := /bin/sh\nconnectors:\n\t@./register.sh\n", "it is a Makefile, which tailbox does not read"},
+		"Program.cs":     {"builder.AddContainer(\"debezium\", \"quay.io/debezium/server\").WithBindMount(\"./conf\", \"/debezium/conf\");\n", "it is a program, which tailbox does not read: give the application.properties that is mounted in it"},
+		"register.http":  {"PUT {{ host }}/connector-plugins/x/config/validate\n\n{\"connector.class\": \"io.debezium.connector.postgresql.PostgresConnector\"}\n\n###\nPOST {{ host }}/connectors\n\n< ./outbox.json\n", "it sends ./outbox.json: give that file"},
+		"register.sh":    {"C=$(jq -n --arg h \"$H\" '{\"name\": \"o\", \"config\": {\"connector.class\": \"io.debezium.connector.postgresql.PostgresConnector\", \"database.hostname\": $h}}')\ncurl -d \"$C\" http://c:8083/connectors\n", "it sends what another command prints"},
+		"job.yaml":       {"kind: Job\nspec: {template: {spec: {containers: [{image: curl, command: [sh, -c, \"sed \\\n  -e 's|a|b|' \\\n  /config/c.json > /tmp/c.json\ncurl -X PUT http://c:8083/connectors/o/config -d @/tmp/c.json\"]}]}}}\n", "it sends what sed writes into /tmp/c.json"},
+		"register.py":    {"with open(base + \"/outbox.json\") as f:\n    config = json.load(f)\nrequests.post(host + \"/conn\" + \"ectors\", json=config)\n", "it is a program, which tailbox does not read"},
 		// as in joaohenriquefsp/prontumed
 		"connect.php": {"<?php\n$config = ['connector.class' => 'io.debezium.connector.postgresql.PostgresConnector'];\n", "it is a program, which tailbox does not read"},
 		"ci.yml":      {"name: ci\non: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    steps: []\n", "it is a workflow of GitHub Actions, which tailbox does not read"},
 		"spring.yaml": {"debezium:\n  connector.class: io.debezium.connector.postgresql.PostgresConnector\n  transforms: outbox\n", "it holds a connector deeper inside"},
 		// as in aeswibon/manga-cdc
-		"values.yaml": {"tier: dev\nimages: {connect: x}\ndebezium:\n  autoRegister: true\n", "it holds no options: tailbox reads properties"},
+		"values.yaml": {"tier: dev\nimages: {connect: x}\ndebezium:\n  autoRegister: true\n", "it is a file with the values of a Helm chart, which tailbox does not read: give what helm template prints"},
 		// as in ptaylon/temporal-banking-workflow
 		"application.yml": {"server: {port: 8081}\nspring: {application: {name: account}}\n", "it holds no options: tailbox reads properties"},
 	} {

@@ -126,3 +126,29 @@ func TestImportWorkersOfOneGroup(t *testing.T) {
 		}
 	}
 }
+
+// TestImportOfWorkersOptions: what a worker sets is told with the place where it has to change, and its secrets stay out of the result.
+func TestImportOfWorkersOptions(t *testing.T) {
+	t.Parallel()
+	const server = "services:\n  connect:\n    image: acme/connect\n    environment: {CONNECT_BOOTSTRAP_SERVERS: 'k:9092', CONNECT_KEY_CONVERTER: org.apache.kafka.connect.storage.StringConverter, CONNECT_VALUE_CONVERTER: CLASS, DB_PASSWORD: '${DB_PASSWORD:-hunter2}'}\n"
+	connector := `{"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "database.hostname": "db", "database.user": "u", "database.password": "${env:DB_PASSWORD}", "database.dbname": "shop", ` +
+		`"topic.prefix": "shop", "table.include.list": "public.outbox", "plugin.name": "pgoutput", "transforms": "o", "transforms.o.type": "io.debezium.transforms.outbox.EventRouter", "tasks.max": 1}`
+	imported := func(class, connector string, describe debezium.Describe) (string, error) {
+		yaml, err := debezium.Import([]debezium.File{{Name: "compose.yaml", Data: []byte(strings.Replace(server, "CLASS", class, 1))}, {Name: "c.json", Data: []byte(connector)}}, environment(), nil, describe)
+		return string(yaml), err
+	}
+	const converters = "org.apache.kafka.connect.json.JsonConverter"
+	if _, err := imported(converters, connector, nil); err == nil || !strings.Contains(err.Error(), "set it to false in the worker's compose.yaml once") {
+		t.Errorf("schemas of the worker: %v", err)
+	}
+	own := strings.Replace(connector, `"tasks.max"`, `"value.converter": "`+converters+`", "tasks.max"`, 1)
+	if _, err := imported(converters, own, nil); err == nil || !strings.Contains(err.Error(), "set it to false once") {
+		t.Errorf("schemas of the connector: %v", err)
+	}
+	// as in Emerson21/financial-control-app
+	delegating := strings.Replace(connector, `"tasks.max"`, `"value.converter": "io.debezium.converters.ByteArrayConverter", "value.converter.delegate.converter.type": "`+converters+`", "value.converter.delegate.converter.type.schemas.enable": "false", "tasks.max"`, 1)
+	yaml, err := imported(converters, delegating, bytea)
+	if err != nil || !strings.Contains(yaml, "format.value: binary") || strings.Contains(yaml, "hunter2") || !strings.Contains(yaml, "# Set the environment variable DB_PASSWORD to its value in compose.yaml.") {
+		t.Errorf("%v\n%s", err, yaml)
+	}
+}

@@ -20,6 +20,7 @@ type foreignForm struct {
 // Patterns of forms.
 var (
 	makefile      = regexp.MustCompile(`(?ms)(?:\A(?:GNU)?[Mm]akefile\b|\A[^\n]*\.mk\n|^[\w.-]+:[^=\n]*\n\t@?(?:curl|docker)\b).*\$`)
+	recipe        = regexp.MustCompile(`(?m)\A(?:GNU)?[Mm]akefile\n(?s:.*)^\t`)
 	hereDocument  = regexp.MustCompile(`(?ims)<<-?[ \t]*[\\"']?\w[^\n]*\n(?:.*\n)?\s*(?:%\w+\.)?debezium[._](?:source|sink)[._][\w.]+\s*=|<<-?[ \t]*[\\"']?\w[^\n]*\n.*\bname:\s*debezium_(?:source|sink)_`)
 	ksql          = regexp.MustCompile(`(?im)^\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:SOURCE|SINK)\s+CONNECTOR\b`)
 	terraform     = regexp.MustCompile(`(?m)^\s*resource\s+"[A-Za-z0-9_-]+"\s+"[^"]+"\s*\{`)
@@ -33,6 +34,8 @@ var (
 	systemd       = regexp.MustCompile(`(?m)^\[Service\]`)
 	ecs           = regexp.MustCompile(`"?containerDefinitions"?\s*[:=]`)
 	kustomization = regexp.MustCompile(`(?m)^kind:\s*Kustomization\b`)
+	ansible       = regexp.MustCompile(`\A[^\n]*\.ya?ml\n(?s:.*)(?m)^[ \t]*- (?:name|hosts):(?s:.*)^\s+(?:ansible\.\w+\.\w+|become|register|delegate_to):`)
+	values        = regexp.MustCompile(`\A(?i:[^\n]*values[^\n/]*\.ya?ml)\n|\A[^\n]*\.ya?ml\n(?s:.*)\{\{-?\s*\.(?:Release|Values)\b`)
 	yamlCommand   = regexp.MustCompile(`\A[^\n]*\.ya?ml\n(?s:.*)\bcurl\s`)
 	jq            = regexp.MustCompile(`\bjq\b[^\n]*\{\s*\w+\s*:`)
 	dockerRun     = regexp.MustCompile(`(?m)\b(?:docker|podman)\s+(?:container\s+)?(?:run|create)\b`)
@@ -51,8 +54,11 @@ func foreignForms() []foreignForm {
 		{systemd, "a unit of systemd", false},
 		{ecs, "a task definition of ECS", false},
 		{kustomization, "a Kustomization", false},
+		{ansible, Ansible, false},
 		{yamlCommand, Command, false},
+		{values, helmValues, false},
 		{jq, "a script with jq", false},
+		{recipe, Makefile, false},
 		{dockerRun, run, false},
 	})
 }
@@ -60,11 +66,24 @@ func foreignForms() []foreignForm {
 // Markdown is the form of pages whose blocks of code can hold commands.
 const Markdown = "Markdown without a shell command that sends a connector"
 
-// Program is the form of files whose names end as those of programs do.
-const Program = "a program"
+// Forms whose files hold no options of their own.
+const (
+	Program  = "a program"
+	Makefile = "a Makefile"
+	Batch    = "a batch file of Windows"
+)
+
+// Ansible is the form of a list of tasks. helmValues is that of a chart's values.
+const (
+	Ansible    = "a list of tasks of Ansible"
+	helmValues = "a file with the values of a Helm chart"
+)
 
 // Dockerfile is the form of files that make an image.
 const Dockerfile = "a Dockerfile"
+
+// HasNoOptions reports whether the lines of a form's files are those of a program.
+func HasNoOptions(form string) bool { return slices.Contains([]string{Program, Makefile, Batch}, form) }
 
 // Command is the form of a command in a compose file, a Job of Kubernetes or a list of tasks.
 const Command = "YAML with a shell command"
@@ -75,7 +94,7 @@ const run = "a script with docker run"
 // misread returns forms that look like a script of a shell, and are none: make, and the shell in a here-document, replace variables first, and Windows has
 // other quotes and variables. A Makefile without variables is read as a script.
 func misread() []foreignForm {
-	return []foreignForm{{batch, "a batch file of Windows", false}, {makefile, "a Makefile", false}, {hereDocument, "a script that writes options in a here-document", false}}
+	return []foreignForm{{batch, Batch, false}, {makefile, Makefile, false}, {hereDocument, "a script that writes options in a here-document", false}}
 }
 
 // formOf returns the first of some forms that a file has; nil if it has none.
@@ -105,6 +124,8 @@ var (
 // instead is what to give in place of a file of a form.
 func instead(form string, text []byte) string {
 	switch {
+	case form == helmValues:
+		return "give what helm template prints"
 	case serverVariables.Match(text):
 		return "write its variables DEBEZIUM_* into a .env file, NAME=value a line, and give that"
 	case serverLines.Match(text):
@@ -113,7 +134,7 @@ func instead(form string, text []byte) string {
 		return "write the KafkaConnector into a file of YAML, and give that"
 	case serverResource.Match(text):
 		return "write the DebeziumServer into a file of YAML, and give that"
-	case form == run && serverImage.Match(text):
+	case (form == run || form == Program && !Declares(text)) && serverImage.Match(text):
 		return "give the application.properties that is mounted in it, and write its variables DEBEZIUM_* into a .env file beside that"
 	case form == run && workerImage.Match(text) && !Declares(text):
 		return "give the connector, and write the variables of its worker into a .env file beside that"

@@ -18,7 +18,7 @@ var errEmptied = errors.New(`the shell replaces ${routedByValue} before Kafka Co
 var (
 	// separator begins what follows the body of a request in the file of an HTTP client, and request is one that sends a connector.
 	separator = regexp.MustCompile(`(?m)^(?:###|(?:GET|HEAD|POST|PUT|PATCH|DELETE)[ \t]).*$`)
-	request   = regexp.MustCompile(`(?m)^(?:POST|PUT)[ \t]+\S*/connectors\b`)
+	request   = regexp.MustCompile(`(?m)^(?:POST|PUT)[ \t]+(?:\{\{[^{}]*\}\}|\S)*/connectors\b`)
 )
 
 // SendsConnector reports whether a text is the file of an HTTP client with a request that sends a connector.
