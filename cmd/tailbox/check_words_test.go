@@ -85,17 +85,23 @@ source:
     shape: debezium
     router: {table.fields.additional.placement: "category:header,shard:partition,kind:envelope"}
   - {name: symfony, shape: tailbox, on_delivered: keep, topic: "app.${header.region}.${type}", columns: {type: "${header.type}", group: "${payload.order.id}", status: ~, delivered_at: ~}}
+  - {name: mapped, shape: tailbox, on_delivered: keep, columns: {topic: destination, type: ~, status: ~, delivered_at: ~}}
+  - {name: tenanted, shape: tailbox, on_delivered: keep, tenants: [acme, other], topic: "${tenant}", columns: {topic: ~, status: ~, delivered_at: ~}}
   - {name: named, shape: tailbox, on_delivered: keep, columns: {topic: "${header.target}", status: ~, delivered_at: ~}}
 sinks: {out: {kind: file, path: lines.json}}
-routes: [{match: {table: ["*.placed", placed, "*.symfony", symfony]}, to: [out]}, {match: {header.vip: "*"}, to: [out]}]
+routes: [{match: {table: ["*.placed", placed, "*.symfony", symfony, "*.mapped", mapped, "*.tenanted", tenanted]}, to: [out]}, {match: {header.vip: "*"}, to: [out]}]
 admin: {listen: off}
 `)
 	r.sql("CREATE TABLE placed (id uuid PRIMARY KEY, aggregatetype text, aggregateid text, type text, payload jsonb, category text, shard int, kind text)")
 	r.sql("CREATE TABLE symfony (id uuid PRIMARY KEY, headers jsonb, payload jsonb)")
 	r.sql("CREATE TABLE named (id uuid PRIMARY KEY, type text, headers jsonb, payload jsonb)")
+	r.sql("CREATE TABLE mapped (id uuid PRIMARY KEY, destination text, payload jsonb)")
+	r.sql("CREATE TABLE tenanted (id uuid PRIMARY KEY, type text, tenant text, payload jsonb)")
 	r.must("init")
 	out := r.must("check")
 	for _, want := range []string{
+		`example of table mapped (made up): type "", a topic from column destination, to out`,
+		`example of table tenanted (made up): type "OrderPlaced" becomes topic "acme", to out`,
 		`example of table placed (made up): type "OrderPlaced" becomes topic "outbox.event.order", headers "category", to out`,
 		`example of table symfony (made up): type "OrderPlaced" becomes topic "app.region.OrderPlaced", to out`,
 		`example of table named (made up): type "OrderPlaced". Topic and route depend on the values of the row`,

@@ -54,7 +54,11 @@ func checkExamples(ctx context.Context, p *pipeline.Pipeline, db operate.Databas
 		for _, h := range d.Headers {
 			headers = append(headers, fmt.Sprintf("%q", outbox.Shorten(h.Name)))
 		}
-		what += fmt.Sprintf(" becomes topic %q", outbox.Shorten(d.Topic))
+		if column := t.Columns.Topic; !there && column != "" && m.Topic == "" && (d.Topic == "" || ownTopic(t)) {
+			what += ", a topic from column " + column
+		} else {
+			what += fmt.Sprintf(" becomes topic %q", outbox.Shorten(d.Topic))
+		}
 		if there {
 			what += fmt.Sprintf(", a key of %d bytes, a payload of %d bytes", len(d.Key), len(d.Value))
 		}
@@ -69,6 +73,12 @@ func checkExamples(ctx context.Context, p *pipeline.Pipeline, db operate.Databas
 	return found
 }
 
+// ownTopic reports whether the configuration names the topic's column. The table may lack the column that the shape names.
+func ownTopic(t *outbox.Table) bool {
+	shape, _ := outbox.ShapeNamed(t.Shape)
+	return t.Columns.Topic != shape.Columns.Topic
+}
+
 // headerInTopic finds the headers that a topic is made of.
 var headerInTopic = regexp.MustCompile(`\$\{header\.([^}]+)\}`)
 
@@ -77,6 +87,9 @@ var headerInTopic = regexp.MustCompile(`\$\{header\.([^}]+)\}`)
 func madeUp(t *outbox.Table) *outbox.Message {
 	const value = "1"
 	m := &outbox.Message{ID: value, Group: value, Key: []byte(value), Tenant: value, Payload: []byte("{}")}
+	if len(t.Tenants) > 0 {
+		m.Tenant = t.Tenants[0]
+	}
 	if t.Columns.Type != "" || t.Reference("type") != nil {
 		m.Type = "OrderPlaced"
 	}
