@@ -54,8 +54,18 @@ func TestNearName(t *testing.T) {
 			}
 			for table, near := range map[string]string{"TXNO_OUTBOX": "txno_outbox", "TxnoOutbox": "txno_outbox", "txno_outbx": "txno_outbox"} {
 				configure(table, "{}")
-				if got := r.command("init"); got.code != exitAct || !strings.Contains(got.err, "did you mean "+near) || !strings.Contains(got.err, "--create-table") {
+				if got := r.command("init"); got.code != exitAct || !strings.Contains(got.err, "did you mean "+near) || !strings.Contains(got.err, "--create-table") ||
+					strings.Contains(got.err, " ."+table) {
 					t.Errorf("init of %s: %+v", table, got)
+				}
+				if got := r.command("check"); !strings.Contains(got.out, "does not exist (did you mean "+near+"?)") || !strings.Contains(got.out, "tailbox init --create-table") {
+					t.Errorf("check of %s: %+v", table, got)
+				}
+				if kind == "mongodb" {
+					continue
+				}
+				if got := r.command("init", "--from-table", table); got.code == 0 || !strings.Contains(got.err, "there is no table "+table+" (did you mean "+near+"?)") {
+					t.Errorf("init --from-table %s: %+v", table, got)
 				}
 			}
 			configure("events", "{payload: body}")
@@ -64,6 +74,39 @@ func TestNearName(t *testing.T) {
 			}
 			if out := r.must("init", "--create-table"); !strings.Contains(out, "events") {
 				t.Errorf("init --create-table: %s", out)
+			}
+		})
+	}
+}
+
+// TestDotInName: a table whose own name holds a dot is found if it is quoted, and the error says so if it is not.
+func TestDotInName(t *testing.T) {
+	t.Parallel()
+	const ddl = "CREATE TABLE %s (id VARCHAR(36) PRIMARY KEY, type VARCHAR(99), payload VARCHAR(99))"
+	for _, kind := range append([]string{"postgres"}, servers.MySQLKinds()...) {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			var r *rig
+			if kind == "postgres" {
+				r = newRig(t, "")
+				r.sql(fmt.Sprintf(ddl, `"cap.published"`))
+			} else {
+				server := servers.SharedMySQL(t, kind)
+				name := server.NewDatabase(t)
+				if err := server.Exec(t.Context(), name, fmt.Sprintf(ddl, "`cap.published`")); err != nil {
+					t.Fatal(err)
+				}
+				r = &rig{t: t, file: write(t, "tailbox.yaml", ""), env: map[string]string{"DATABASE_URL": server.SocketURL(name)}}
+			}
+			writeFile(t, r.file, strings.NewReplacer(`"${KIND}"`, kind, `"${TABLE}"`, "events", `"${COLUMNS}"`, "{}").Replace(nearConfig))
+			if got := r.command("init", "--from-table", "cap.published"); !strings.Contains(got.err, `there is no table cap.published (did you mean '"cap.published"'?)`) {
+				t.Errorf("without quotes: %+v", got)
+			}
+			if got := r.command("init", "--from-table", `"Cap.published"`); !strings.Contains(got.err, `there is no table Cap.published (did you mean '"cap.published"'?)`) {
+				t.Errorf("in other letters: %+v", got)
+			}
+			if out := r.must("init", "--from-table", `"cap.published"`); !strings.Contains(out, "payload") {
+				t.Errorf("quoted: %s", out)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package columns
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -11,12 +12,13 @@ import (
 // or spelling, or its columns have names of their own, so that it was probably there all along. Existing are the tables beside it, configured all that
 // are to exist. "" if it may be created.
 func Uncreated(t *outbox.Table, existing []string, configured []outbox.Table) string {
+	name := configuredName(t)
 	if near := NearTable(t, existing, configured); near != "" {
-		return fmt.Sprintf("table %s does not exist (did you mean %s?): write the name as the database has it, or run tailbox init --create-table", t, near)
+		return fmt.Sprintf("table %s does not exist (did you mean %s?): write the name as the database has it, or run tailbox init --create-table", name, near)
 	}
 	if key := remapped(t); key != "" {
 		return fmt.Sprintf("table %s does not exist, and columns.%s has a name of its own, as if the table were there: correct source.tables, or run tailbox init --create-table",
-			t, key)
+			name, key)
 	}
 	return ""
 }
@@ -34,6 +36,30 @@ func NearTable(t *outbox.Table, existing []string, configured []outbox.Table) st
 		}
 	}
 	return Near(t.Name, others)
+}
+
+// Unknown begins the error for a table that a command line names and that is not there: the table whose name was probably meant, as a shell takes it.
+// beside are the tables in its schema, here those that are found without a schema: a dot may be part of a name.
+func Unknown(t *outbox.Table, beside, here []string) string {
+	hint, near := "", NearTable(t, beside, nil)
+	if whole := configuredName(t); near == "" && slices.Contains(here, whole) {
+		near = whole
+	}
+	if near != "" {
+		if strings.Contains(near, ".") {
+			near = `'"` + near + `"'`
+		}
+		hint = " (did you mean " + near + "?)"
+	}
+	return "there is no table " + configuredName(t) + hint
+}
+
+// configuredName is a table's name as the configuration has it.
+func configuredName(t *outbox.Table) string {
+	if t.Schema == "" {
+		return t.Name
+	}
+	return t.String()
 }
 
 func withoutDigits(name string) string {

@@ -101,10 +101,15 @@ func ForeignShape(name, shape string) error {
 	return fmt.Errorf("create %s: its shape %q belongs to its application: let that make it, or correct source.tables: %w", name, shape, source.ErrStop)
 }
 
-// AbsentFix is what to do about an outbox table that does not exist. own: init makes tables of its shape.
-func AbsentFix(own bool) string {
+// Absent adds that an outbox table does not exist. what names it as the database does, own tells that init makes tables of its shape, and beside are
+// the names of the tables beside it.
+func (c *Checker) Absent(t *outbox.Table, what string, own bool, beside []string, configured []outbox.Table) {
+	fix, hint := "create it, or correct source.tables", ""
 	if own {
-		return "run tailbox init"
+		fix = "run tailbox init"
 	}
-	return "create it, or correct source.tables"
+	if near := columns.NearTable(t, beside, configured); near != "" {
+		fix, hint = "write the name as the database has it, or create the table with tailbox init --create-table", " (did you mean "+near+"?)"
+	}
+	c.Add(check.Problem, fix, "%s does not exist%s", what, hint)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/mongo/document"
-	"github.com/tailbox/tailbox/source/prepare"
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
@@ -27,7 +26,11 @@ func (c *checker) outboxCollections(ctx context.Context) error {
 			return err
 		}
 		if info == nil {
-			c.Add(check.Problem, prepare.AbsentFix(ownShape(t.Shape)), "collection %s does not exist", t)
+			beside, err := collectionsBeside(ctx, c.client, t)
+			if err != nil {
+				return err
+			}
+			c.Absent(t, "collection "+t.String(), ownShape(t.Shape), beside, c.cfg.Tables)
 			continue
 		}
 		c.tables = append(c.tables, t)

@@ -81,14 +81,23 @@ func refuseName(ctx context.Context, cfg *conn.Config, client *mongo.Client, t *
 	if cfg.CreateTables {
 		return nil
 	}
-	names, err := client.Database(t.Schema).ListCollectionNames(ctx, bson.D{})
+	names, err := collectionsBeside(ctx, client, t)
 	if err != nil {
-		return fmt.Errorf("look for collections like %s: %w", t, err)
+		return err
 	}
 	if why := columns.Uncreated(t, names, cfg.Tables); why != "" {
 		return fmt.Errorf("%w: nothing was created: %s", source.ErrStop, why)
 	}
 	return nil
+}
+
+// collectionsBeside are the names of the collections in the collection's database.
+func collectionsBeside(ctx context.Context, client *mongo.Client, t *outbox.Table) ([]string, error) {
+	names, err := client.Database(t.Schema).ListCollectionNames(ctx, bson.D{})
+	if err != nil {
+		return nil, fmt.Errorf("look for collections like %s: %w", t, err)
+	}
+	return names, nil
 }
 
 // ownShape reports whether Init can make a collection of the shape.

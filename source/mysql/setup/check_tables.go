@@ -32,7 +32,15 @@ func (c *checker) outboxTables(ctx context.Context) error {
 			} else if lacks > 0 {
 				continue
 			}
-			c.Add(check.Problem, prepare.AbsentFix(schema.OwnShape(t.Shape)), "%v", err)
+			if !errors.Is(err, source.ErrNoTable) {
+				c.Add(check.Problem, "correct source.tables", "%v", err)
+				continue
+			}
+			beside, err := tablesBeside(ctx, c.conn, t)
+			if err != nil {
+				return err
+			}
+			c.Absent(t, "table "+quote.Table(t), schema.OwnShape(t.Shape), beside, c.cfg.Tables)
 			continue
 		case err != nil:
 			return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/mysql/catalog"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/schema"
@@ -25,14 +26,14 @@ func Describe(ctx context.Context, cfg server.Config, database, name string) (t 
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
 	t = &report.Table{Schema: database, Name: name, Quote: "`"}
 	here := " = " + schema.InSchema(database) + " AND table_name = " + quote.Text(name)
-	columns, err := conn.Texts(ctx, "SELECT column_name, column_type, data_type, is_nullable, COALESCE(column_default, ''), extra FROM information_schema.columns WHERE table_schema"+here+" ORDER BY ordinal_position")
+	rows, err := conn.Texts(ctx, "SELECT column_name, column_type, data_type, is_nullable, COALESCE(column_default, ''), extra FROM information_schema.columns WHERE table_schema"+here+" ORDER BY ordinal_position")
 	if err != nil {
 		return nil, fmt.Errorf("read columns of %s: %w", name, err)
 	}
-	if len(columns) == 0 {
-		return nil, fmt.Errorf("there is no table %s, or this account must not see it: write the name as it is in the database, with its capitals", name)
+	if len(rows) == 0 {
+		return nil, unknown(ctx, conn, &outbox.Table{Schema: database, Name: name})
 	}
-	for _, row := range columns {
+	for _, row := range rows {
 		c := report.Column{Name: row[0], Type: row[1], Class: classOf(row[1], row[2]), NotNull: row[3] == "NO", Default: strings.Trim(row[4], "'"), Numbered: strings.Contains(row[5], "auto_increment")}
 		if c.Default == "NULL" {
 			c.Default = ""
@@ -56,6 +57,20 @@ func Describe(ctx context.Context, cfg server.Config, database, name string) (t 
 		t.Unique[len(t.Unique)-1] = append(t.Unique[len(t.Unique)-1], row[1])
 	}
 	return t, readRows(ctx, conn, t)
+}
+
+// unknown is the error for a table that is not there.
+func unknown(ctx context.Context, conn *server.Conn, t *outbox.Table) error {
+	beside, err := tablesBeside(ctx, conn, t)
+	if err != nil {
+		return err
+	}
+	here, err := tablesBeside(ctx, conn, &outbox.Table{Name: t.Name})
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s, or this account must not see it: write the name as it is in the database, with its capitals, and quoted if it holds a dot",
+		columns.Unknown(t, beside, here))
 }
 
 func classOf(full, base string) report.Class {

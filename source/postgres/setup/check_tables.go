@@ -17,7 +17,6 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgerr"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/postgres/usertable"
-	"github.com/tailbox/tailbox/source/prepare"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/source/store/check"
 )
@@ -31,15 +30,11 @@ func (c *checker) outboxTables(ctx context.Context) error {
 		case c.hidden(t.Schema, err):
 			continue
 		case errors.Is(err, source.ErrStop):
-			fix, hint := prepare.AbsentFix(ddl.OwnShape(t.Shape)), ""
 			beside, err := tablesBeside(ctx, c.conn, t)
 			if err != nil {
 				return err
 			}
-			if near := columns.NearTable(t, beside, c.cfg.Tables); near != "" {
-				fix, hint = "write the name as the database has it, or create the table with tailbox init --create-table", " (did you mean "+near+"?)"
-			}
-			c.Add(check.Problem, fix, "table %s does not exist%s", sqltext.Table(t), hint)
+			c.Absent(t, "table "+sqltext.Table(t), ddl.OwnShape(t.Shape), beside, c.cfg.Tables)
 			continue
 		case err != nil:
 			return err

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/store/report"
@@ -48,7 +49,7 @@ func Describe(ctx context.Context, cfg session.Config, schema, name string) (t *
 		session.PathOf(conn.PgConn()).Find(&outbox.Table{Schema: schema, Name: name})).Scan(&id, &t.Schema)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, fmt.Errorf("there is no table %s, or this role must not see it: write the name as it is in the database, with its schema and capitals", name)
+		return nil, unknown(ctx, conn, &outbox.Table{Schema: schema, Name: name})
 	case err != nil:
 		return nil, fmt.Errorf("look for table %s: %w", name, err)
 	}
@@ -59,6 +60,20 @@ func Describe(ctx context.Context, cfg session.Config, schema, name string) (t *
 		return nil, fmt.Errorf("read table %s.%s: %w", t.Schema, t.Name, err)
 	}
 	return t, nil
+}
+
+// unknown is the error for a table that is not there.
+func unknown(ctx context.Context, conn *pgx.Conn, t *outbox.Table) error {
+	beside, err := tablesBeside(ctx, conn, t)
+	if err != nil {
+		return err
+	}
+	here, err := tablesBeside(ctx, conn, &outbox.Table{Name: t.Name})
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s, or this role must not see it: write the name as it is in the database, with its schema and capitals, and quoted if it holds a dot",
+		columns.Unknown(t, beside, here))
 }
 
 func readColumns(ctx context.Context, conn *pgx.Conn, t *report.Table, id uint32) error {
