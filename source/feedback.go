@@ -164,6 +164,19 @@ func verbs() []string {
 	return []string{"insert", "update", "delete", "merge", "replace", "with", "select"}
 }
 
+// verb is the word that a statement begins with.
+func verb(sql string) string {
+	return strings.ToLower(sql[:len(sql)-len(strings.TrimLeft(sql, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"))])
+}
+
+// FeedbackRights names the privileges that a statement takes on the tables that it names, as far as its first word tells.
+func FeedbackRights(sql string) string {
+	if verb(strings.TrimSpace(sql)) == "delete" {
+		return "SELECT and DELETE"
+	}
+	return "SELECT, INSERT, UPDATE or DELETE, as the statement asks for,"
+}
+
 // ParseFeedback reads a statement in SQL with parameters :name, :header.NAME and :"name of a column". What is in quotes or
 // comments is left alone. The error says what is wrong, to stand behind the name of its key.
 func ParseFeedback(kind, sql string) (*Feedback, error) { return parseFeedback(kind, sql, false) }
@@ -174,8 +187,7 @@ func ParseFeedbackMySQL(kind, sql string) (*Feedback, error) { return parseFeedb
 func parseFeedback(kind, sql string, mysql bool) (*Feedback, error) {
 	sql = strings.TrimSpace(sql)
 	sql = strings.TrimSpace(strings.TrimSuffix(sql, ";"))
-	word := strings.ToLower(sql[:len(sql)-len(strings.TrimLeft(sql, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"))])
-	if !slices.Contains(verbs(), word) {
+	if !slices.Contains(verbs(), verb(sql)) {
 		return nil, fmt.Errorf("must be one statement that begins with %s", strings.ToUpper(strings.Join(verbs(), ", ")))
 	}
 	f := &Feedback{Kind: kind}

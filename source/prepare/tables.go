@@ -115,6 +115,15 @@ func (c *Checker) Feedback(t *outbox.Table, parse func(outcome, sql string) (*so
 	return nil
 }
 
+// FeedbackNote says in a script which rights the feedback of a table takes.
+func FeedbackNote(t *outbox.Table) string {
+	var b strings.Builder
+	for _, outcome := range slices.Sorted(maps.Keys(t.Feedback)) {
+		fmt.Fprintf(&b, "-- The feedback %s of table %s also takes %s on the tables that it names\n", outcome, t.Name, source.FeedbackRights(t.Feedback[outcome]))
+	}
+	return b.String()
+}
+
 // A Constraint is a CHECK constraint that looks at columns that the relay writes. Unsure: it looks at values that check does not know, too.
 type Constraint struct {
 	Name, Condition string

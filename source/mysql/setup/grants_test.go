@@ -58,3 +58,39 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 		}
 	})
 }
+
+// A feedback statement that deletes: the script and Check name the right that it takes.
+func TestFeedbackThatDeletesNamesItsRight(t *testing.T) {
+	mysqltest.OnBoth(t, func(t *testing.T, my *servers.My) {
+		table := mysqltest.StoreShape("tailbox", "outbox")
+		table.Feedback = outbox.Feedback{outbox.OutcomeDelivered: "DELETE FROM state WHERE id = :id"}
+		r := mysqltest.NewBareRig(t, my, mystore.Open, nil, table)
+		r.Exec("CREATE TABLE state (id VARCHAR(36) PRIMARY KEY)")
+		if _, err := Init(r.Ctx, r.Cfg); err != nil {
+			t.Fatal(err)
+		}
+		account, cfg := mysqltest.NewAccount(r, "relay", RoleSQL(r.Cfg, "{account}", r.DB))
+		if script, err := Script(r.Cfg); err != nil || !strings.Contains(script, "The feedback delivered of table outbox also takes SELECT and DELETE") {
+			t.Errorf("the script (%v):\n%s", err, script)
+		}
+		fixes := func() (fixes string) {
+			findings, err := Check(r.Ctx, cfg)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, f := range findings {
+				if strings.Contains(f.What, "cannot be carried out") {
+					fixes += f.Fix
+				}
+			}
+			return fixes
+		}
+		if got := fixes(); !strings.Contains(got, "GRANT SELECT and DELETE") {
+			t.Errorf("without the right: %q", got)
+		}
+		r.Exec("GRANT SELECT, DELETE ON " + r.DB + ".state TO " + account)
+		if got := fixes(); got != "" {
+			t.Errorf("with the right: %q", got)
+		}
+	})
+}

@@ -168,6 +168,7 @@ func RoleSQL(cfg server.Config, account, schema string) string {
 		if t.Schema == "" {
 			t.Schema = schema
 		}
+		b.WriteString(prepare.FeedbackNote(&t))
 		fmt.Fprintf(&b, "GRANT %s ON %s TO %s;\n", strings.Join(tablePrivileges(&t), ", "), quote.Table(&t), account)
 	}
 	return b.String()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres/catalog"
 	"github.com/tailbox/tailbox/source/postgres/session"
@@ -25,7 +24,7 @@ func (c *checker) feedback(ctx context.Context, t *catalog.Table) error {
 		}
 		why := c.try(ctx, "PREPARE tailbox_check AS "+pgstore.FeedbackSQL(f), execute)
 		if pe := (*pgconn.PgError)(nil); errors.As(why, &pe) {
-			return pe.Message, feedbackFix(pe, c.role), nil
+			return pe.Message, feedbackFix(pe, c.role, f), nil
 		}
 		return "", "", why
 	})
@@ -47,25 +46,17 @@ func (c *checker) try(ctx context.Context, statements ...string) error {
 }
 
 // feedbackFix is what mends a statement that the server refuses.
-func feedbackFix(pe *pgconn.PgError, role string) string {
+func feedbackFix(pe *pgconn.PgError, role string, f *source.Feedback) string {
 	switch pe.Code {
 	case "42501":
 		if strings.Contains(pe.Message, "row-level security") {
 			return "ALTER ROLE " + sqltext.Ident(role) + " BYPASSRLS"
 		}
-		return "GRANT SELECT, INSERT or UPDATE, as the statement asks for, to " + sqltext.Ident(role)
+		return "GRANT " + source.FeedbackRights(f.Texts[0]) + " to " + sqltext.Ident(role)
 	case "42P01", "42703", "42883", "3F000":
 		return "create what is missing, or correct the statement: names without a schema are looked up by the search path of source.url"
 	case "42P18", "42804":
 		return fmt.Sprintf("give the parameter a type, as in :name::%s", "uuid")
 	}
 	return "correct the statement"
-}
-
-// feedbackNote says which rights feedback takes, for a script.
-func feedbackNote(t *outbox.Table) string {
-	if len(t.Feedback) == 0 {
-		return ""
-	}
-	return "-- and what the feedback of table " + t.Name + " does: SELECT, INSERT or UPDATE on the business tables that it names\n"
 }

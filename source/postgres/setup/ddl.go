@@ -8,6 +8,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/migrate"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	"github.com/tailbox/tailbox/source/prepare"
 	"github.com/tailbox/tailbox/source/store/migration"
 )
 
@@ -67,7 +68,7 @@ func RoleSQL(cfg session.Config, role string) string {
 			b.WriteString("GRANT USAGE ON SCHEMA " + sqltext.Ident(t.Schema) + " TO " + r + ";\n")
 		}
 		b.WriteString("GRANT " + strings.Join(ddl.Privileges(t), ", ") + " ON " + sqltext.Table(t) + " TO " + r + ";\n")
-		b.WriteString(feedbackNote(t))
+		b.WriteString(prepare.FeedbackNote(t))
 		if cfg.Poll && ddl.OwnShape(t.Shape) {
 			seq := *t
 			seq.Name += "_" + t.Columns.Seq + "_seq" // the server's own name for it

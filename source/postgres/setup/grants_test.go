@@ -70,3 +70,42 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 		})
 	}
 }
+
+// A feedback statement that deletes: the script and Check name the right that it takes.
+func TestFeedbackThatDeletesNamesItsRight(t *testing.T) {
+	t.Parallel()
+	table := pgtest.Shape("tailbox", "outbox")
+	table.Feedback = outbox.Feedback{outbox.OutcomeDelivered: "DELETE FROM state WHERE id = :id"}
+	r := pgtest.NewBareRig(t, servers.Shared(t, "17"), table)
+	r.Exec("CREATE TABLE state (id text PRIMARY KEY)")
+	if _, err := setup.Init(r.Ctx, r.Cfg); err != nil {
+		t.Fatal(err)
+	}
+	r.Own()
+	role := r.Role("relay", "")
+	script := setup.RoleSQL(r.Cfg, role)
+	if !strings.Contains(script, "The feedback delivered of table outbox also takes SELECT and DELETE") {
+		t.Errorf("the script:\n%s", script)
+	}
+	r.Exec(script)
+	cfg := r.As(role)
+	fixes := func() (fixes string) {
+		findings, err := setup.Check(r.Ctx, cfg)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, f := range findings {
+			if strings.Contains(f.What, "cannot be carried out") {
+				fixes += f.Fix
+			}
+		}
+		return fixes
+	}
+	if got := fixes(); !strings.Contains(got, "GRANT SELECT and DELETE") {
+		t.Errorf("without the right: %q", got)
+	}
+	r.Exec("GRANT SELECT, DELETE ON state TO " + sqltext.Ident(role))
+	if got := fixes(); got != "" {
+		t.Errorf("with the right: %q", got)
+	}
+}
