@@ -334,7 +334,8 @@ func (c *chooser) ask() {
 		}
 		c.question("A message waits until the time in %s, outside the order of its group.%s If the column means something else, write available_at: null.", at.Name, zone)
 	}
-	if next := c.by["next_attempt_at"]; next != nil && c.by["available_at"] == nil && (next.NotNull || next.Default != "") {
+	c.askTopic()
+	if next := c.by["next_attempt_at"]; next != nil && c.by["available_at"] == nil {
 		c.question("Does the application delay a message by a later time in %s? tailbox does not look at it. If so, write available_at: %s. A message then waits until that time, outside the order of its group.", next.Name, quoted(next.Name))
 	}
 	if found := c.find([]string{"queuename", "queue"}, []report.Class{report.Text}, nil); found != nil {
@@ -351,6 +352,20 @@ func (c *chooser) ask() {
 	}
 	if limit := c.by["max_attempts"]; limit != nil {
 		c.question("A message has at most as many attempts as %s of its row says, whatever retry.attempts is. If the column means something else, write max_attempts: null.", limit.Name)
+	}
+}
+
+// askTopic asks about a column of topics that may name what keeps messages in order, or addresses.
+func (c *chooser) askTopic() {
+	topic := c.by["topic"]
+	if topic == nil {
+		return
+	}
+	if slices.ContainsFunc(topic.Sample, func(text string) bool { return strings.Contains(text, "://") }) {
+		c.question("%s holds addresses, and tailbox takes each for the name of a topic. If a topic is only a part of one, docs/routing.md, \"Topic\", has a regular expression for it.", topic.Name)
+	}
+	if len(c.group) == 0 {
+		c.question("Is %s the topic that consumers read? If it says which messages keep their order instead, write topic: null and group: %s, and ungrouped: [VALUE] if a value means no order.", topic.Name, quoted(topic.Name))
 	}
 }
 
