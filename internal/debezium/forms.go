@@ -86,7 +86,7 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 	if forms.Misleads(l.name, text) {
 		return nil
 	}
-	sends := curl.Match(text)
+	sends := curl.Match(text) || httpie.Match(text)
 	if sends || forms.Declares(text) || forms.HoldsResource(text) {
 		found, err := forms.ScriptConnectors(text)
 		switch wrong := (*forms.YAMLError)(nil); {
@@ -205,7 +205,7 @@ func (c *conversion) document(l *layer, t *forms.Tree) {
 		if slices.ContainsFunc(t.Get("objects").Items, func(o *forms.Tree) bool {
 			return isConnector(o) || o.Is("kind") == "KafkaConnect" || o.Is("kind") == "DebeziumServer"
 		}) {
-			c.form(l, "it is a Template of OpenShift, whose parameters tailbox does not fill in: give what `oc process -f "+l.name+" --local -o yaml` prints")
+			c.form(l, "it is a Template of OpenShift, whose parameters tailbox does not fill in: give what `oc process -f "+l.name+" --local -o yaml` prints, with -p NAME=VALUE for each parameter that it misses")
 		}
 	case kind == "KafkaConnect", kind == "KafkaConnectS2I":
 		c.worker(l, t)

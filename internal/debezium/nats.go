@@ -31,10 +31,14 @@ func (c *conversion) nats() {
 	for _, name := range []string{"stream-name", "subjects", "storage"} {
 		c.ignore("it only says how to make a stream", prefix+name)
 	}
+	quotes := ""
+	if format := c.settings["format.header"]; format == nil || format.is("json") {
+		quotes = "; Debezium sends it in the quotes of JSON, so the stream keeps both if Debezium and tailbox send one message"
+	}
 	for _, header := range c.headers() {
 		switch name := strings.ToLower(header[1]); {
 		case name == "nats-msg-id" && header[0] == c.columnOf("table.field.event.id", "id"):
-			c.out.set(2, "msg_id", "id", "the header "+header[1]+", by which the stream drops duplicates", c.placements)
+			c.out.set(2, "msg_id", "id", "the header "+header[1]+", by which the stream drops duplicates"+quotes, c.placements)
 		case name == "status", strings.HasPrefix(name, "nats-"):
 			c.problem(c.placements, "places the header %s, which tells the server what to do, and which tailbox's NATS sink leaves out: take it out of this option; Nats-Msg-Id can hold the message's id", header[1])
 		}

@@ -168,7 +168,7 @@ func TestImportRefusesLoss(t *testing.T) {
 		"options of other versions":            {connected(t, `"database.history": "x", "publish.via.partition.root": true, "table.ignore.builtin": false, "offsets.storage.topic": "x"`), []string{"#   database.history: there is no schema history"}},
 		"a plugin in capitals":                 {swap(`"pgoutput"`, `" PGOUTPUT"`), []string{"take_over: true"}},
 		"choices in another case":              {connected(t, `"transforms.outbox.table.op.invalid.behavior": " Fatal ", "transforms.outbox.route.tombstone.on.empty.payload": "TRUE"`), []string{`table.op.invalid.behavior: "fatal"`, `route.tombstone.on.empty.payload: "true"`}},
-		"a column with the name of a choice":   {connected(t, `"transforms.outbox.table.field.event.type": "Error"`), []string{`table.field.event.type: "Error"`}},
+		"a column with the name of a choice":   {connected(t, `"transforms.outbox.table.field.event.id": "Error"`), []string{`table.field.event.id: "Error"`}},
 		"names that are not adjusted":          {connected(t, `"transforms.outbox.field.name.adjustment.mode": "NONE"`), []string{"#   transforms.outbox.field.name.adjustment.mode: it changes nothing in an outbox event"}},
 		"names without a payload's":            {connected(t, `"transforms.outbox.field.name.adjustment.mode": "avro"`), []string{"#   transforms.outbox.field.name.adjustment.mode: no payload is expanded, whose names it would change"}},
 		"short names of classes":               {append(swap("io.debezium.transforms.outbox.EventRouter", "EventRouter"), debezium.File{Name: "x", Data: []byte("key.converter=String\n")}), []string{"router:", "format.key: simplestring"}},

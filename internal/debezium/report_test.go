@@ -221,3 +221,15 @@ func TestReportWithoutRouter(t *testing.T) {
 		}
 	}
 }
+
+// TestReportOfUnreadType: Debezium's router does not read the option of the type's column, so that a wrong name is no error there.
+func TestReportOfUnreadType(t *testing.T) {
+	t.Parallel()
+	// as in cispiroglu/cdc-with-debezium-dotnet-microservices
+	for value, want := range map[string]debezium.Fate{"EVENT_YPE": debezium.NoEffect, "id": debezium.Kept} {
+		told, err := fates(t, connected(t, `"transforms.outbox.table.field.event.type": "`+value+`"`), bytea)
+		if err != nil || told["transforms.outbox.table.field.event.type"].Fate != want {
+			t.Errorf("%s: %+v, %v", value, told["transforms.outbox.table.field.event.type"], err)
+		}
+	}
+}

@@ -133,6 +133,12 @@ func (c *columnSchemas) fixed(name, mode string) bool {
 	return c.blind || ok && (!strings.EqualFold(mode, "structured") || literal != "" && !strings.Contains(literal, "ZonedTimestamp"))
 }
 
+// has reports whether the tables have a column.
+func (c *columnSchemas) has(name string) bool {
+	_, found := c.byName[name]
+	return found
+}
+
 // noBytes reports whether a column is known to have another type than bytes, which have another form in each mode.
 func (c *columnSchemas) noBytes(name, _ string) bool {
 	literal := c.byName[name]

@@ -22,7 +22,6 @@ func (c *conversion) traced() {
 	s := &setting{key: "$" + c.tracer.key, file: c.tracer.file, line: c.tracer.line, origin: c.tracer}
 	told := slices.ContainsFunc(slices.Collect(maps.Keys(c.options)), func(name string) bool { return strings.HasPrefix(name, "tracing.") })
 	err := c.describeTables()
-	_, has := c.columns.byName[spanContextColumn]
 	switch {
 	case told:
 		c.out.ignored(s, "the options tracing.* of the router say what is sent")
@@ -35,7 +34,7 @@ func (c *conversion) traced() {
 		}
 		c.problem(s, "has Debezium send the trace in %s as the header traceparent, but %s: if rows have it, write the option %s=%s of the router, and if not, remove this from the file that is imported",
 			spanContextColumn, reason, spanContext, spanContextColumn)
-	case has:
+	case c.columns.has(spanContextColumn):
 		c.out.set(1, spanContext, spanContextColumn, "Debezium looks there because of "+s.key, s)
 		c.referred = append(c.referred, s)
 	default:

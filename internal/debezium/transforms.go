@@ -243,7 +243,7 @@ func (c *conversion) rules(rule, key string, given map[string]*setting) {
 		}
 	}
 	if variable := reference.FindString(options[rule+"replacement"]); err == nil && variable != "" {
-		c.problem(given[rule+"replacement"], "tailbox.yaml takes %s for a variable of the environment: write the group's number, as in $1, or give it a name in small letters", variable)
+		c.problem(given[rule+"replacement"], "tailbox.yaml takes %s for a variable of the environment: write the group's number, as in $1, or give it a name in small letters; or write the value if something else fills it in before", variable)
 	}
 }
 
@@ -309,6 +309,13 @@ func (c *conversion) routerOptions(prefix string) map[string]*setting {
 			c.problem(s, "is empty, and so is every topic: remove the option, if its default is what you want")
 		case !ofColumns.MatchString(name) && containsFold(choices(), s.value):
 			s.value = strings.ToLower(s.value)
+		}
+		if canonical == "table.field.event.type" && s.value != "type" {
+			note = "Debezium does not read it; remove the line if the table has no such column"
+			if err := c.describeTables(); err == nil && !c.columns.blind && !c.columns.has(s.value) {
+				c.out.ignored(s, "Debezium does not read it, and the table has no such column")
+				continue
+			}
 		}
 		given[canonical], c.options[canonical] = s, s.value
 		if canonical == "table.fields.additional.placement" {

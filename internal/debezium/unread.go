@@ -132,6 +132,7 @@ var (
 	fed       = regexp.MustCompile(`(?:<|\bcat\s|\bjq\s(?:[^|\n]*\s)?|\s-T|--upload-file|--post-file|--config(?:-file)?|--cli-input-json|\bhttps?\s[^|\n]*\s@|\b(?:kubectl|oc)\s[^|\n]*\s(?:-f|--filename))[\s=]*["']?(?:file://)?([\w./${}-]+\.(?:json|ya?ml)(?:\.\w+)*)`)
 	maker     = regexp.MustCompile(`\b(sed|awk|perl|jq|yq|envsubst)\s((?:\\\r?\n|"[^"]*"|'[^']*'|[^|\n])*)`)
 	answered  = regexp.MustCompile(`(?:\s-\w*o|--output)[\s=]*["']?([\w./${}-]+)`)
+	httpie    = regexp.MustCompile(`\bhttps?\s+(?:PUT|POST)\s`)
 	wholeLine = regexp.MustCompile(`(?:\\\r?\n|[^\n])+`)
 )
 
@@ -174,6 +175,8 @@ func giveFiles(files []string, script []byte) string {
 
 // toConnectors returns the lines of a page that call Kafka Connect, each with those that it goes on in.
 func toConnectors(text []byte) []byte {
-	lines := slices.DeleteFunc(wholeLine.FindAll(text, -1), func(line []byte) bool { return !curl.Match(line) || !bytes.Contains(line, []byte("/connectors")) })
+	lines := slices.DeleteFunc(wholeLine.FindAll(text, -1), func(line []byte) bool {
+		return !curl.Match(line) && !httpie.Match(line) || !bytes.Contains(line, []byte("/connectors"))
+	})
 	return bytes.Join(lines, []byte("\n"))
 }

@@ -105,6 +105,8 @@ func TestImportPagesAndPrograms(t *testing.T) {
 		// as in Sandeepgaian/msk-connect-terraform
 		"c.json.tpl":     {"{\"connectorConfiguration\": {\"connector.class\": \"${class}\"}, \"subnets\": ${subnets}}\n", "it is a template ("},
 		"Register.cs":    {"$body = @\"\n\"connector.class\": \"io.debezium.connector.postgresql.PostgresConnector\"\n\"; // in place of Invoke-RestMethod\n", "it is a program, which tailbox does not read"},
+		"main.tf":        {"locals {\n  name = \"o\"\n}\nmodule \"connector\" {\n  source = \"./m\"\n}\n", "it is a resource of Terraform"},
+		"saga.md":        {"# Start\n\n```sh\nhttp PUT http://localhost:8083/connectors/o/config < outbox.json\n```\n\n```json\n{ \"b\": 1 }\n```\n", "it sends outbox.json: give that file"},
 		"tasks/main.yml": {"- name: send it\n  ansible.builtin.shell:\n    cmd: curl -X PUT http://c:8083/connectors/o/config -d @/tmp/outbox.json\n  register: sent\n", "it sends /tmp/outbox.json: give that file"},
 		"uri.yml":        {"- name: send it\n  ansible.builtin.uri:\n    url: http://c:8083/connectors\n    body: {config: {connector.class: io.debezium.connector.postgresql.PostgresConnector}}\n", "it is a list of tasks of Ansible, which tailbox does not read"},
 		"Makefile":       {"SHELL := /bin/sh\nconnectors:\n\t@./register.sh\n", "it is a Makefile, which tailbox does not read"},

@@ -23,7 +23,7 @@ var (
 	recipe        = regexp.MustCompile(`(?m)\A(?:GNU)?[Mm]akefile\n(?s:.*)^\t`)
 	hereDocument  = regexp.MustCompile(`(?ims)<<-?[ \t]*[\\"']?\w[^\n]*\n(?:.*\n)?\s*(?:%\w+\.)?debezium[._](?:source|sink)[._][\w.]+\s*=|<<-?[ \t]*[\\"']?\w[^\n]*\n.*\bname:\s*debezium_(?:source|sink)_`)
 	ksql          = regexp.MustCompile(`(?im)^\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:SOURCE|SINK)\s+CONNECTOR\b`)
-	terraform     = regexp.MustCompile(`(?m)^\s*resource\s+"[A-Za-z0-9_-]+"\s+"[^"]+"\s*\{`)
+	terraform     = regexp.MustCompile(`(?m)^\s*resource\s+"[A-Za-z0-9_-]+"\s+"[^"]+"\s*\{|\A[^\n]*\.tf\n(?s:.*)^\s*(?:module\s+"[^"]+"|locals|data\s+"[^"]+"\s+"[^"]+")\s*\{`)
 	powershell    = regexp.MustCompile(`(?mi)^\s*\$\w+\s*=\s*@[{'"]|\bInvoke-(?:RestMethod|WebRequest)\b`)
 	markup        = regexp.MustCompile(`\A[^\n]*\n\s*<[^?]|\A[^\n]*\n\s*<\?xml`)
 	markdown      = regexp.MustCompile(`\A[^\n]*\.(?:md|mdx|markdown)\n`)
