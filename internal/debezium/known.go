@@ -60,6 +60,20 @@ func listed(option string) bool {
 	return found
 }
 
+// renamed refuses an option of the router that has had another name since Debezium 1, and reports whether it did.
+func (c *conversion) renamed(prefix, name string) bool {
+	column, now := "key", map[string]string{"table.field.event.payload.id": "table.field.event.key", "table.field.payload": "table.field.event.payload"}[name]
+	if name == "table.field.payload" {
+		column = "payload"
+	}
+	s := c.settings[prefix+name]
+	if now == "" || !c.ofFirst() || c.settings[prefix+now] != nil || column == "payload" && s.value == "payload" {
+		return false
+	}
+	c.problem(c.take(prefix+name), "names the column of the %s in Debezium 1: rename it to %s", column, now)
+	return true
+}
+
 // Classes of converters that are built in.
 const (
 	stringConverter       = "org.apache.kafka.connect.storage.StringConverter"

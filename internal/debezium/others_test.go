@@ -158,6 +158,7 @@ func TestImportTransformations(t *testing.T) {
 		"change events opened before":  {chain("unwrap,outbox", unwrap), "would change the messages"},
 		"a table without a database":   {with(`"table.include.list": "shop.outbox_events"`, `"table.include.list": "outbox_events"`), "outbox_events matches no table, because Debezium compares it with database.table as a whole: name it with its database, as in inventory.outbox"},
 		"a key of Debezium 1":          {strings.NewReplacer("table.include.list", "table.whitelist", "topic.prefix", "database.server.name", "outbox.table.field.event.key", "outbox.table.field.event.payload.id").Replace(mysqlConnector), "rename it to table.field.event.key"},
+		"a payload of Debezium 1":      {strings.NewReplacer("table.include.list", "table.whitelist", "topic.prefix", "database.server.name", "outbox.table.field.event.key\": \"", "outbox.table.field.payload\": \"x_").Replace(mysqlConnector), "rename it to table.field.event.payload"},
 		"an option of MongoDB's":       {with("outbox.table.field.event.key", "outbox.collection.field.event.key"), "#   transforms.outbox.collection.field.event.key: " + "the outbox event router of Debezium 3.6 has no such option"},
 	} {
 		yaml, err := debezium.Import([]debezium.File{{Name: "c.json", Data: []byte(c.connector)}, {Name: "w.properties", Data: []byte(worker)}}, environment("SUFFIX", ""), nil, nil)

@@ -15,6 +15,8 @@ var (
 	expression = regexp.MustCompile(`\$\$|\$\{`)
 	// provided is a reference to a provider of Kafka Connect's configuration: its name, a path that may be left out, and a key.
 	provided = regexp.MustCompile(`\$\{([^{}:]+):(?:[^{}:]*:)?([^{}]*)\}`)
+	// filledIn is a reference that Kafka Connect does not know, so that something fills it in before.
+	filledIn = regexp.MustCompile(`\$\{[A-Z_][A-Z0-9_]*\}`)
 	// envName is what tailbox.yaml takes for the name of a variable.
 	envName = regexp.MustCompile(`^[A-Z0-9_]+$`)
 )
@@ -254,6 +256,9 @@ func (r *resolver) nested(name, value string) string {
 // providers resolves the references of Kafka Connect to the environment. What other providers find is not known here: where a value is only copied, a
 // variable stands for it; else it is wrong.
 func (r *resolver) providers(s string) string {
+	if !r.now {
+		s = filledIn.ReplaceAllStringFunc(s, r.filled)
+	}
 	return provided.ReplaceAllStringFunc(s, func(ref string) string {
 		parts := provided.FindStringSubmatch(ref)
 		provider, name := parts[1], parts[2]
@@ -269,6 +274,23 @@ func (r *resolver) providers(s string) string {
 		}
 		return r.variable(ref, name, "")
 	})
+}
+
+// filled resolves a reference that something fills in before Kafka Connect sees it. A secret stays where it is.
+func (r *resolver) filled(ref string) string {
+	name := ref[len("${") : len(ref)-1]
+	given := r.c.variables.plain[name]
+	switch {
+	case given == nil:
+		r.c.setBefore(name, "what is filled in for it before Kafka Connect sees the connector")
+		return ref
+	case ofSecret(name, r.c.settings[r.key], ref):
+		r.c.variables.use(name, r.c.settings[r.key])
+		r.c.setBefore(name, "its value in "+given.file)
+		return ref
+	}
+	r.c.variables.use(name, r.c.settings[r.key])
+	return given.raw
 }
 
 // shell resolves a reference of a script: one to the environment, with or without a default.

@@ -43,7 +43,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.money.fraction.digits", "money is placed as text"}, {"source.include.unknown.datatypes", "every type is placed as text"},
 		{"source.schema.name.adjustment.mode", "no schema is sent"}, {"source.field.name.adjustment.mode", "no schema is sent"},
 		{"source.include.schema.changes", "changes of the schema are no messages of the outbox, and are not sent"}, {"source.schema.refresh.mode", "no schema is sent"}, {"source.schema.include.list", named},
-		{"source.schema.exclude.list", named}, {"source.table.exclude.list", named}, {"source.table.blacklist", old}, {"source.table.whitelist", old},
+		{"source.schema.exclude.list", named}, {"source.table.exclude.list", named}, {"source.table.blacklist", old}, {"source.table.whitelist", old}, {"source.sanitize.field.names", "Debezium 2 and later do not know it, and the router's messages have no such names"},
 		{"source.schema.whitelist", old}, {"source.schema.blacklist", old}, {"source.database.whitelist", old}, {"source.database.include.list", named},
 		{"source.schema.history.", "there is no schema history"}, {"source.database.history.", "there is no schema history"}, {"source.database.history", "there is no schema history"},
 		{"source.signal.", "tailbox has commands for that"}, {"source.notification.", "see docs/metrics.md"}, {"source.custom.metric.tags", "see docs/metrics.md"},
@@ -82,7 +82,7 @@ const (
 
 // driverOptions are options of the drivers of Postgres, MySQL and MariaDB that change nothing that the log holds, beside those that end a wait. Debezium passes all options database. and driver. on to them.
 func driverOptions() []string {
-	return []string{"ApplicationName", "allowPublicKeyRetrieval", "autoReconnect", "characterEncoding", "connectionTimeZone", "requireSSL", "serverTimezone", "tcpKeepAlive", "trustServerCertificate", "useSSL", "useUnicode"}
+	return []string{"ApplicationName", "allowPublicKeyRetrieval", "autoReconnect", "characterEncoding", "connectionTimeZone", "requireSSL", "serverTimezone", "tcpKeepAlive", "trustServerCertificate", "connection.timezone", "useSSL", "useUnicode"}
 }
 
 // admin has metrics and health served at the port where Debezium Server would, but to this machine alone: others have to name a token,

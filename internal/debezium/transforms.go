@@ -275,8 +275,7 @@ func (c *conversion) routerOptions(prefix string) map[string]*setting {
 		if name == "predicate" || name == "negate" {
 			continue
 		}
-		if name == "table.field.event.payload.id" && c.ofFirst() && c.settings[prefix+"table.field.event.key"] == nil {
-			c.problem(c.take(key), "names the column of the key in Debezium 1: rename it to table.field.event.key")
+		if c.renamed(prefix, name) {
 			continue
 		}
 		if name != "field.name.adjustment.mode" && name != "drop.fields.header.name" && !c.routerKnows(name) {

@@ -152,3 +152,24 @@ func TestImportOfWorkersOptions(t *testing.T) {
 		t.Errorf("%v\n%s", err, yaml)
 	}
 }
+
+// TestImportOfFilledIn: a reference that Kafka Connect does not know is filled in before, by what a .env file says or the environment.
+func TestImportOfFilledIn(t *testing.T) {
+	t.Parallel()
+	// as in register-connector.sh files that call envsubst or sed
+	connector := strings.NewReplacer("postgresuser", "${DB_USER}", "postgrespw", "${DB_PASSWORD}", "orderdb", "${DB_NAME}").Replace(text(t, "connector.json"))
+	files := []debezium.File{{Name: "connector.json", Data: []byte(connector)}, {Name: "worker.properties", Data: []byte(text(t, "worker.properties"))}, {Name: ".env", Data: []byte("DB_USER=relay\nDB_PASSWORD=hunter2\n")}}
+	yaml, err := debezium.Import(files, environment(), nil, bytea)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"user=relay", "dbname='${DB_NAME}'", "password='${DB_PASSWORD}'", "# Set the environment variable DB_PASSWORD to its value in .env.", "# Set the environment variable DB_NAME to what is filled in for it before Kafka Connect sees the connector."} {
+		if !strings.Contains(string(yaml), want) || strings.Contains(string(yaml), "hunter2") {
+			t.Errorf("no %s in\n%s", want, yaml)
+		}
+	}
+	told, _ := fates(t, files, bytea)
+	if told["$DB_USER"].Fate != debezium.Kept || told["$DB_PASSWORD"].Fate != debezium.Kept {
+		t.Errorf("%+v", told)
+	}
+}
