@@ -35,7 +35,8 @@ func TestHeaders(t *testing.T) {
 		{`{"a":1,"a":2}`, []outbox.Header{{Name: "a", Value: []byte("1")}, {Name: "a", Value: []byte("2")}}},
 		{`null`, []outbox.Header{}},
 		{`[]`, []outbox.Header{}},
-		{``, nil}, {`nul`, nil}, {`"a"`, nil}, {`{`, nil}, {`{"a"`, nil}, {`{"a":`, nil}, {`{"a":1`, nil}, {`{"a":1,}`, nil}, {`{"a":1}x`, nil},
+		{``, []outbox.Header{}},
+		{`nul`, nil}, {`"a"`, nil}, {`{`, nil}, {`{"a"`, nil}, {`{"a":`, nil}, {`{"a":1`, nil}, {`{"a":1,}`, nil}, {`{"a":1}x`, nil},
 		{`{"a":"b`, nil}, {`{"a":"b\`, nil}, {`{"a":"\x"}`, nil}, {`{"a":tru}`, nil}, {`{"a":[1}`, nil}, {`{a:1}`, nil}, {`{"a" 1}`, nil}, {"{\"a\":\"\n\"}", nil},
 		{`{"a":}`, nil}, {`{"a":"\u12"}`, nil}, {`{"a":["}`, nil}, {`{"a":["\`, nil}, {`{,}`, nil}, {`{"a":1 2}`, nil},
 	} {
