@@ -86,7 +86,7 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 	if forms.Misleads(l.name, text) {
 		return nil
 	}
-	sends := curl.Match(text) || httpie.Match(text)
+	sends := callsHTTP(text)
 	if sends || forms.Declares(text) || forms.HoldsResource(text) {
 		found, err := forms.ScriptConnectors(text)
 		switch wrong := (*forms.YAMLError)(nil); {

@@ -62,12 +62,17 @@ func listed(option string) bool {
 
 // renamed refuses an option of the router that has had another name since Debezium 1, and reports whether it did.
 func (c *conversion) renamed(prefix, name string) bool {
-	column, now := "key", map[string]string{"table.field.event.payload.id": "table.field.event.key", "table.field.payload": "table.field.event.payload"}[name]
-	if name == "table.field.payload" {
-		column = "payload"
+	var column, now string
+	switch name {
+	case "table.field.event.payload.id":
+		column, now = "key", "table.field.event.key"
+	case "table.field.payload":
+		column, now = "payload", "table.field.event.payload"
+	default:
+		return false
 	}
 	s := c.settings[prefix+name]
-	if now == "" || !c.ofFirst() || c.settings[prefix+now] != nil || column == "payload" && s.value == "payload" {
+	if !c.ofFirst() || c.settings[prefix+now] != nil || column == "payload" && s.value == "payload" {
 		return false
 	}
 	c.problem(c.take(prefix+name), "names the column of the %s in Debezium 1: rename it to %s", column, now)

@@ -276,20 +276,19 @@ func (r *resolver) providers(s string) string {
 	})
 }
 
-// filled resolves a reference that something fills in before Kafka Connect sees it. A secret stays where it is.
+// filled resolves a reference that a tool such as envsubst replaces before Kafka Connect reads the connector. It writes no secret.
 func (r *resolver) filled(ref string) string {
 	name := ref[len("${") : len(ref)-1]
 	given := r.c.variables.plain[name]
-	switch {
-	case given == nil:
+	if given == nil {
 		r.c.setBefore(name, "what is filled in for it before Kafka Connect sees the connector")
-		return ref
-	case ofSecret(name, r.c.settings[r.key], ref):
-		r.c.variables.use(name, r.c.settings[r.key])
-		r.c.setBefore(name, "its value in "+given.file)
 		return ref
 	}
 	r.c.variables.use(name, r.c.settings[r.key])
+	if ofSecret(name, r.c.settings[r.key], ref) {
+		r.c.setBefore(name, "its value in "+given.file)
+		return ref
+	}
 	return given.raw
 }
 

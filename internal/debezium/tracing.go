@@ -1,10 +1,6 @@
 package debezium
 
-import (
-	"maps"
-	"slices"
-	"strings"
-)
+import "strings"
 
 // spanContext is the option of the router that names the column with the trace of a message, and the name that this column has by default.
 const spanContext, spanContextColumn = "tracing.span.context.field", "tracingspancontext"
@@ -20,11 +16,14 @@ func (c *conversion) traced() {
 		return
 	}
 	s := &setting{key: "$" + c.tracer.key, file: c.tracer.file, line: c.tracer.line, origin: c.tracer}
-	told := slices.ContainsFunc(slices.Collect(maps.Keys(c.options)), func(name string) bool { return strings.HasPrefix(name, "tracing.") })
+	for name := range c.options {
+		if strings.HasPrefix(name, "tracing.") {
+			c.out.ignored(s, "the options tracing.* of the router say what is sent")
+			return
+		}
+	}
 	err := c.describeTables()
 	switch {
-	case told:
-		c.out.ignored(s, "the options tracing.* of the router say what is sent")
 	case c.columns.untoldAgain(err) || err == nil && c.columns.blind: // only a report shows it
 		c.out.ignored(s, "unless the table has the column "+spanContextColumn+": the database has not been asked yet")
 	case err != nil || c.kind == mongodb:

@@ -173,10 +173,13 @@ func giveFiles(files []string, script []byte) string {
 	return "it sends " + named[0] + ": give that file"
 }
 
+// callsHTTP reports whether a text has a command that can send a connector.
+func callsHTTP(text []byte) bool { return curl.Match(text) || httpie.Match(text) }
+
 // toConnectors returns the lines of a page that call Kafka Connect, each with those that it goes on in.
 func toConnectors(text []byte) []byte {
 	lines := slices.DeleteFunc(wholeLine.FindAll(text, -1), func(line []byte) bool {
-		return !curl.Match(line) && !httpie.Match(line) || !bytes.Contains(line, []byte("/connectors"))
+		return !callsHTTP(line) || !bytes.Contains(line, []byte("/connectors"))
 	})
 	return bytes.Join(lines, []byte("\n"))
 }

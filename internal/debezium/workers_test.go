@@ -127,7 +127,7 @@ func TestImportWorkersOfOneGroup(t *testing.T) {
 	}
 }
 
-// TestImportOfWorkersOptions: what a worker sets is told with the place where it has to change, and its secrets stay out of the result.
+// TestImportOfWorkersOptions: the error names the file of the worker in which an option has to change. No secret of the worker is in the result.
 func TestImportOfWorkersOptions(t *testing.T) {
 	t.Parallel()
 	const server = "services:\n  connect:\n    image: acme/connect\n    environment: {CONNECT_BOOTSTRAP_SERVERS: 'k:9092', CONNECT_KEY_CONVERTER: org.apache.kafka.connect.storage.StringConverter, CONNECT_VALUE_CONVERTER: CLASS, DB_PASSWORD: '${DB_PASSWORD:-hunter2}'}\n"

@@ -2,7 +2,6 @@ package propose
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -63,13 +62,13 @@ func Of(t *report.Table) *Proposal {
 	if c.debezium() {
 		c.Shape = "debezium"
 		c.question("Debezium's options table.field.event.* and table.fields.additional.placement are not in the table: if you have the connector's configuration, use tailbox import debezium.")
-		c.leave("id", "type", "aggregatetype", "aggregateid", "payload")
+		c.leave(map[string]bool{"id": true, "type": true, "aggregatetype": true, "aggregateid": true, "payload": true})
 		if trace := c.column("tracingspancontext"); trace != nil {
 			c.question("%s holds the trace of the program that wrote the message. If consumers are to have it, write router: {tracing.span.context.field: %s} beside the table's name.", trace.Name, trace.Name)
 		}
 	} else {
 		c.list()
-		c.leave(slices.Collect(maps.Keys(c.used))...)
+		c.leave(c.used)
 	}
 	c.settle()
 	c.ask()
@@ -216,9 +215,7 @@ func (c *chooser) list() {
 		switch field := shape.Columns.Field(key); {
 		case key == "group":
 			c.listGroup(shape.Columns.Group)
-		case key == "payload" && found != nil && plain(found.Name) != "payload" && c.otherBody() != nil:
-			c.Columns = append(c.Columns, Setting{key, `"` + Unknown + `"`, "perhaps " + found.Name + ": see the questions"})
-		case key == "payload" && found != nil && found.Nulls > 0:
+		case key == "payload" && found != nil && (found.Nulls > 0 || plain(found.Name) != "payload" && c.otherBody() != nil):
 			c.Columns = append(c.Columns, Setting{key, `"` + Unknown + `"`, "perhaps " + found.Name + ": see the questions"})
 		case found != nil:
 			c.Columns = append(c.Columns, Setting{key, quoted(found.Name), describe(key, found)})
@@ -233,9 +230,9 @@ func (c *chooser) list() {
 }
 
 // leave lists the columns that tailbox does not read: all but some.
-func (c *chooser) leave(read ...string) {
+func (c *chooser) leave(read map[string]bool) {
 	for i := range c.t.Columns {
-		if name := c.t.Columns[i].Name; !slices.Contains(read, name) {
+		if name := c.t.Columns[i].Name; !read[name] {
 			c.Unused = append(c.Unused, name)
 		}
 	}

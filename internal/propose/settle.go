@@ -93,7 +93,7 @@ func (c *chooser) unusedMark() *report.Column {
 // tellsLater reports whether a column, whose plain name is name, is a time that is set once something has become of the row.
 func tellsLater(c *report.Column, name string) bool {
 	return isMarkTime(c) && !strings.HasSuffix(name, "by") &&
-		!slices.ContainsFunc([]string{"lock", "expir", "until", "deadline", "start", "updated", "modified"}, func(part string) bool { return strings.Contains(name, part) })
+		!hasPart(name, "lock", "expir", "until", "deadline", "start", "updated", "modified")
 }
 
 // isMarkTime reports whether a column is a time that may be set later.

@@ -38,9 +38,17 @@ func NearTable(t *outbox.Table, existing []string, configured []outbox.Table) st
 	return Near(t.Name, others)
 }
 
-// Unknown begins the error for a table that a command line names and that is not there: the table whose name was probably meant, as a shell takes it.
-// beside are the tables in its schema, here those that are found without a schema: a dot may be part of a name.
-func Unknown(t *outbox.Table, beside, here []string) string {
+// Unknown is the error for a table that a command line names and that is not there: with the table whose name was probably meant, as a shell takes it, and
+// who must see it. tablesBeside returns the tables in a table's schema, or those that are found without one: a dot may be part of a name.
+func Unknown(t *outbox.Table, who string, tablesBeside func(*outbox.Table) ([]string, error)) error {
+	beside, err := tablesBeside(t)
+	if err != nil {
+		return err
+	}
+	here, err := tablesBeside(&outbox.Table{Name: t.Name})
+	if err != nil {
+		return err
+	}
 	hint, near := "", NearTable(t, beside, nil)
 	if whole := configuredName(t); near == "" && slices.Contains(here, whole) {
 		near = whole
@@ -51,7 +59,7 @@ func Unknown(t *outbox.Table, beside, here []string) string {
 		}
 		hint = " (did you mean " + near + "?)"
 	}
-	return "there is no table " + configuredName(t) + hint
+	return fmt.Errorf("there is no table %s%s, or %s, and quoted if it holds a dot", configuredName(t), hint, who)
 }
 
 // configuredName is a table's name as the configuration has it.

@@ -31,7 +31,8 @@ func Describe(ctx context.Context, cfg server.Config, database, name string) (t 
 		return nil, fmt.Errorf("read columns of %s: %w", name, err)
 	}
 	if len(rows) == 0 {
-		return nil, unknown(ctx, conn, &outbox.Table{Schema: database, Name: name})
+		return nil, columns.Unknown(&outbox.Table{Schema: database, Name: name}, "this account must not see it: write the name as it is in the database, with its capitals",
+			func(t *outbox.Table) ([]string, error) { return tablesBeside(ctx, conn, t) })
 	}
 	for _, row := range rows {
 		c := report.Column{Name: row[0], Type: row[1], Class: classOf(row[1], row[2]), NotNull: row[3] == "NO", Default: strings.Trim(row[4], "'"), Numbered: strings.Contains(row[5], "auto_increment")}
@@ -57,20 +58,6 @@ func Describe(ctx context.Context, cfg server.Config, database, name string) (t 
 		t.Unique[len(t.Unique)-1] = append(t.Unique[len(t.Unique)-1], row[1])
 	}
 	return t, readRows(ctx, conn, t)
-}
-
-// unknown is the error for a table that is not there.
-func unknown(ctx context.Context, conn *server.Conn, t *outbox.Table) error {
-	beside, err := tablesBeside(ctx, conn, t)
-	if err != nil {
-		return err
-	}
-	here, err := tablesBeside(ctx, conn, &outbox.Table{Name: t.Name})
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%s, or this account must not see it: write the name as it is in the database, with its capitals, and quoted if it holds a dot",
-		columns.Unknown(t, beside, here))
 }
 
 func classOf(full, base string) report.Class {

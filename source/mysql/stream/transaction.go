@@ -175,8 +175,8 @@ func (st *stream) inside(ctx context.Context, schema, q []byte) error {
 }
 
 // savepoint is how much of the open transaction there was when a savepoint was set; nothing if none was. The server compares their names by a
-// collation, so that a name that none has may be another spelling: of the only one, or nobody knows of which. That does not matter if no message came between
-// them, as in a transaction of other tables.
+// collation, so a name that none has may be another spelling of one of them. If no message came between them, as in a transaction of other tables, it does not
+// matter of which.
 func (st *stream) savepoint(name string) (size int, err error) {
 	known := st.tx.savepoints
 	if size, ok := known[name]; ok || len(known) == 0 {

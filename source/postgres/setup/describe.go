@@ -49,7 +49,8 @@ func Describe(ctx context.Context, cfg session.Config, schema, name string) (t *
 		session.PathOf(conn.PgConn()).Find(&outbox.Table{Schema: schema, Name: name})).Scan(&id, &t.Schema)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, unknown(ctx, conn, &outbox.Table{Schema: schema, Name: name})
+		return nil, columns.Unknown(&outbox.Table{Schema: schema, Name: name}, "this role must not see it: write the name as it is in the database, with its schema and capitals",
+			func(t *outbox.Table) ([]string, error) { return tablesBeside(ctx, conn, t) })
 	case err != nil:
 		return nil, fmt.Errorf("look for table %s: %w", name, err)
 	}
@@ -60,20 +61,6 @@ func Describe(ctx context.Context, cfg session.Config, schema, name string) (t *
 		return nil, fmt.Errorf("read table %s.%s: %w", t.Schema, t.Name, err)
 	}
 	return t, nil
-}
-
-// unknown is the error for a table that is not there.
-func unknown(ctx context.Context, conn *pgx.Conn, t *outbox.Table) error {
-	beside, err := tablesBeside(ctx, conn, t)
-	if err != nil {
-		return err
-	}
-	here, err := tablesBeside(ctx, conn, &outbox.Table{Name: t.Name})
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%s, or this role must not see it: write the name as it is in the database, with its schema and capitals, and quoted if it holds a dot",
-		columns.Unknown(t, beside, here))
 }
 
 func readColumns(ctx context.Context, conn *pgx.Conn, t *report.Table, id uint32) error {
