@@ -268,6 +268,9 @@ func (dp *dispatcher) judgeFailure(c *call, l *lane.Lane, class sink.Class, err 
 		dp.awaitProbe(l, c.to, f, now)
 		return
 	}
+	if c.to.Unmade(class) {
+		head.Inline = inlineRetries // such names may be thousands, and what follows them in the log must not wait for memory
+	}
 	dp.retryLater(l, f, c.to.Delay(head, class, dp.e.cfg.Rand), now)
 }
 

@@ -232,3 +232,40 @@ func sharedDestinationHoldsNobodyUp(t *testing.T, refusal func(error) error) {
 	}
 	t.Logf("slowest %v, %d tries", slowest, tries)
 }
+
+// Messages to destinations that nobody has made do not stay in memory, where what follows them in the log would wait for room.
+func TestSharedDestinationLeavesMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const batches = 40
+		store, done := newYard(), make(chan struct{})
+		to := bySubject{answering{func(_ context.Context, ds []*sink.Delivery) []error {
+			if ds[0].Message.Group == "good" {
+				close(done)
+				return nil
+			}
+			return []error{sink.Misconfigured(errors.New("no stream takes this subject"))}
+		}}}
+		src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
+			for i := range batches {
+				b := messages(50)
+				for _, m := range b.Messages {
+					m.Group, m.Position.Commit = fmt.Sprint(i, m.ID), uint64(i+2)
+				}
+				if b.Resume = source.Resume(fmt.Sprint(i)); i == batches-1 {
+					b.Messages[49].Group = "good"
+				}
+				if err := emit(ctx, b); err != nil {
+					return err
+				}
+			}
+			<-ctx.Done()
+			return nil
+		}}
+		began := time.Now()
+		runUntil(t, relayWithin(t, 64<<10, src, to, store, 0), done, time.Hour, "the good message")
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the good message took %v", took)
+		}
+	})
+}

@@ -81,10 +81,16 @@ func (q *Destination) Blamed(class sink.Class) bool {
 	return !q.Shared || class != sink.ClassMisconfigured && class != sink.ClassRejected
 }
 
+// Unmade reports whether a failure of this class says that one of the names which share the destination does not exist, say. Only an operator can help, and
+// no breaker slows the name down.
+func (q *Destination) Unmade(class sink.Class) bool {
+	return q.Shared && class == sink.ClassMisconfigured
+}
+
 // Delay is how long the head d, which has just failed, waits for its next attempt. If only an operator can help and no breaker slows its name
 // down, it is sharedWait: such names may be thousands.
 func (q *Destination) Delay(d *Delivery, class sink.Class, rnd *rand.Rand) time.Duration {
-	if !q.Blamed(class) && class == sink.ClassMisconfigured && d.Tries > breakerLongCalls {
+	if q.Unmade(class) && d.Tries > 1 {
 		return sharedWait
 	}
 	return Delay(d.Route.Retry, d.Tries, rnd)
