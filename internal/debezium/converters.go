@@ -54,7 +54,7 @@ func (c *conversion) binary(part, key string, from *setting) {
 
 // envelops reports whether the router wraps the payload in an envelope, which is a structure and never bytes.
 func (c *conversion) envelops() bool {
-	return strings.Contains(c.options["table.fields.additional.placement"], ":envelope")
+	return slices.ContainsFunc(c.placed(), func(p placement) bool { return p.in == "envelope" })
 }
 
 // asBytes writes the format of a converter that only takes bytes and texts; the last setting names it. With an envelope, Debezium stops.
@@ -74,27 +74,43 @@ func (c *conversion) columnOf(option, byDefault string) string {
 	return byDefault
 }
 
-// placed are the columns that table.fields.additional.placement names.
-func (c *conversion) placed() (columns []string) {
+// A placement is an entry of table.fields.additional.placement: the router puts a column in a part of the message, under a name.
+type placement struct {
+	column string
+	in     string // header, envelope or partition; the option takes capitals, too
+	as     string
+}
+
+// placed are the entries of table.fields.additional.placement.
+func (c *conversion) placed() (all []placement) {
 	for _, entry := range commas(c.options["table.fields.additional.placement"]) {
-		column, _, _ := strings.Cut(entry, ":")
-		columns = append(columns, strings.TrimSpace(column))
+		parts := strings.Split(entry, ":")
+		for i := range parts {
+			parts[i] = strings.TrimSpace(parts[i])
+		}
+		p := placement{column: parts[0], as: parts[0]}
+		if len(parts) > 1 {
+			p.in = strings.ToLower(parts[1])
+		}
+		if len(parts) > 2 {
+			p.as = parts[2]
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// placedColumns are the columns that table.fields.additional.placement names.
+func (c *conversion) placedColumns() (columns []string) {
+	for _, p := range c.placed() {
+		columns = append(columns, p.column)
 	}
 	return columns
 }
 
-// headers are the columns that table.fields.additional.placement places as headers, each with the header's name.
-func (c *conversion) headers() (headers [][2]string) {
-	for _, entry := range commas(c.options["table.fields.additional.placement"]) {
-		parts := strings.Split(strings.ReplaceAll(entry, " ", ""), ":")
-		if len(parts) > 1 && strings.EqualFold(parts[1], "header") {
-			headers = append(headers, [2]string{parts[0], parts[len(parts)-1]})
-			if len(parts) == 2 {
-				headers[len(headers)-1][1] = parts[0]
-			}
-		}
-	}
-	return headers
+// headers are the columns that the router makes headers of.
+func (c *conversion) headers() []placement {
+	return slices.DeleteFunc(c.placed(), func(p placement) bool { return p.in != "header" })
 }
 
 // modes refuses modes of times and numbers if the id, the key or a placed column may be of such a type, and those of bytes if the payload may, too.
@@ -103,7 +119,7 @@ func (c *conversion) modes() {
 	if c.kind == "mysql" || c.kind == "mariadb" {
 		times = "adaptive_time_microseconds"
 	}
-	named := append([]string{c.columnOf("table.field.event.id", c.idByDefault()), c.columnOf("table.field.event.key", "aggregateid")}, c.placed()...)
+	named := append([]string{c.columnOf("table.field.event.id", c.idByDefault()), c.columnOf("table.field.event.key", "aggregateid")}, c.placedColumns()...)
 	named = append(named[:2:2], slices.DeleteFunc(named[2:], func(column string) bool { return slices.Contains(named[:2], column) })...)
 	sent := slices.Insert(slices.Clone(named), 2, c.columnOf("table.field.event.payload", "payload"))
 	for _, mode := range []struct {
@@ -152,9 +168,9 @@ func (c *conversion) written(converter string) []string {
 	case strings.Contains(converter, "key"):
 		return []string{c.columnOf("table.field.event.key", "aggregateid")}
 	case strings.Contains(converter, "header"):
-		return append(c.placed(), c.columnOf("table.field.event.id", c.idByDefault()))
+		return append(c.placedColumns(), c.columnOf("table.field.event.id", c.idByDefault()))
 	case c.envelops():
-		return c.placed()
+		return c.placedColumns()
 	}
 	return nil
 }

@@ -36,11 +36,11 @@ func (c *conversion) nats() {
 		quotes = "; Debezium sends it in the quotes of JSON, so the stream keeps both if Debezium and tailbox send one message"
 	}
 	for _, header := range c.headers() {
-		switch name := strings.ToLower(header[1]); {
-		case name == "nats-msg-id" && header[0] == c.columnOf("table.field.event.id", "id"):
-			c.out.set(2, "msg_id", "id", "the header "+header[1]+", by which the stream drops duplicates"+quotes, c.placements)
+		switch name := strings.ToLower(header.as); {
+		case name == "nats-msg-id" && header.column == c.columnOf("table.field.event.id", "id"):
+			c.out.set(2, "msg_id", "id", "the header "+header.as+", by which the stream drops duplicates"+quotes, c.placements)
 		case name == "status", strings.HasPrefix(name, "nats-"):
-			c.problem(c.placements, "places the header %s, which tells the server what to do, and which tailbox's NATS sink leaves out: take it out of this option; Nats-Msg-Id can hold the message's id", header[1])
+			c.problem(c.placements, "places the header %s, which tells the server what to do, and which tailbox's NATS sink leaves out: take it out of this option; Nats-Msg-Id can hold the message's id", header.as)
 		}
 	}
 	c.out.set(2, "metadata_headers", "false", "no tailbox-* headers: what reads the stream sees what Debezium sends, and Nats-Msg-Id")

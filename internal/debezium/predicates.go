@@ -69,6 +69,10 @@ func (c *conversion) predicateOf(prefix string) (p *predicate, ok bool) {
 	return p, true
 }
 
+// ofItsOwn is how Debezium goes on with other tables: tailbox takes the place of a whole connector, with its slot or its position.
+const ofItsOwn = "keep this connector for it: start a second one for the outbox alone, without this predicate, with another name, topic.prefix and slot.name, and snapshot.mode=no_data, while this one runs; " +
+	"then take the outbox out of this one's table.include.list, stop the second, and import that"
+
 // lets reports whether a predicate lets a transformation see the inserts of a table. ok is false if tailbox cannot evaluate it.
 func (c *conversion) lets(p *predicate, table string) (yes, ok bool) {
 	if p.class == recordIsTombstone {
@@ -104,8 +108,8 @@ func (c *conversion) predicate(prefix string, renamed bool) {
 			c.problem(p.name, "tailbox does not know the topics that this predicate sees, because of topic.naming.strategy: remove this option if the router is applied to each table of table.include.list")
 			return
 		case !yes:
-			c.problem(p.name, "does not apply the outbox event router to table %s, whose topic is %s, so that Debezium sends its changes as they are: take the table out of table.include.list, "+
-				"and keep Debezium for it; if it is an outbox, let the predicate choose that topic", table, c.topicOf(table))
+			c.problem(p.name, "does not apply the outbox event router to table %s, whose topic is %s, so that Debezium sends its changes as they are: if it is an outbox, let the predicate choose that topic; "+
+				"else "+ofItsOwn, table, c.topicOf(table))
 		}
 	}
 	for _, s := range []*setting{p.name, p.negate} {

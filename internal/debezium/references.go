@@ -13,10 +13,11 @@ import (
 var (
 	// expression begins a reference of MicroProfile's configuration, or is a $ that is escaped.
 	expression = regexp.MustCompile(`\$\$|\$\{`)
-	// provided is a reference to a provider of Kafka Connect's configuration: its name, a path that may be left out, and a key.
-	provided = regexp.MustCompile(`\$\{([^{}:]+):(?:[^{}:]*:)?([^{}]*)\}`)
+	// provided is a reference to a provider of Kafka Connect's configuration: its name, a path that may be left out and may hold another reference, and a key.
+	provided = regexp.MustCompile(`\$\{([^{}:]+):(?:(?:[^{}:]|\$\{[^{}]*\})*:)?([^{}]*)\}`)
 	// filledIn is a reference that Kafka Connect does not know, so that something fills it in before.
-	filledIn = regexp.MustCompile(`\$\{[A-Z_][A-Z0-9_]*\}`)
+	filledIn         = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+	providedOrFilled = regexp.MustCompile(provided.String() + "|" + filledIn.String())
 	// envName is what tailbox.yaml takes for the name of a variable.
 	envName = regexp.MustCompile(`^[A-Z0-9_]+$`)
 )
@@ -256,10 +257,10 @@ func (r *resolver) nested(name, value string) string {
 // providers resolves the references of Kafka Connect to the environment. What other providers find is not known here: where a value is only copied, a
 // variable stands for it; else it is wrong.
 func (r *resolver) providers(s string) string {
-	if !r.now {
-		s = filledIn.ReplaceAllStringFunc(s, r.filled)
-	}
-	return provided.ReplaceAllStringFunc(s, func(ref string) string {
+	return providedOrFilled.ReplaceAllStringFunc(s, func(ref string) string {
+		if filledIn.FindString(ref) == ref {
+			return r.filled(ref)
+		}
 		parts := provided.FindStringSubmatch(ref)
 		provider, name := parts[1], parts[2]
 		if !r.c.isEnvironment(provider) && !r.now {
@@ -276,20 +277,31 @@ func (r *resolver) providers(s string) string {
 	})
 }
 
-// filled resolves a reference that a tool such as envsubst replaces before Kafka Connect reads the connector. It writes no secret.
+// filled resolves a reference that a tool such as envsubst replaces before Kafka Connect reads the connector. It writes no secret. In an option that has
+// references of its own, one in small letters is such a one.
 func (r *resolver) filled(ref string) string {
 	name := ref[len("${") : len(ref)-1]
+	inCapitals := envName.MatchString(name)
+	if r.now || !inCapitals && !r.c.copied(r.key) {
+		return ref
+	}
 	given := r.c.variables.plain[name]
-	if given == nil {
+	switch {
+	case given == nil && !inCapitals:
+		return "${" + r.c.standsFor(variableOf(strings.TrimPrefix(r.key, "source.")), "what is filled in for "+name+" before Kafka Connect sees the connector") + "}"
+	case given == nil:
 		r.c.setBefore(name, "what is filled in for it before Kafka Connect sees the connector")
 		return ref
 	}
 	r.c.variables.use(name, r.c.settings[r.key])
-	if ofSecret(name, r.c.settings[r.key], ref) {
-		r.c.setBefore(name, "its value in "+given.file)
-		return ref
+	switch {
+	case !ofSecret(name, r.c.settings[r.key], ref):
+		return given.raw
+	case !inCapitals:
+		return "${" + r.c.standsFor(variableOf(strings.TrimPrefix(r.key, "source.")), "the value of "+name+" in "+given.file) + "}"
 	}
-	return given.raw
+	r.c.setBefore(name, "its value in "+given.file)
+	return ref
 }
 
 // shell resolves a reference of a script: one to the environment, with or without a default.

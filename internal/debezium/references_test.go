@@ -195,6 +195,9 @@ func TestImportConfigProviders(t *testing.T) {
 		"a file":            {"", "database.password", "${file:/x.properties:db.password}", nil, "password='${DATABASE_PASSWORD}'\""},
 		"of Kubernetes":     {"", "database.password", "x${secrets:ns/name:key}y", nil, "# Set the environment variable DATABASE_PASSWORD to what Kafka Connect finds as secrets:ns/name:key."},
 		"two of one option": {"", "database.password", "${file:/x.properties:password}${file:/y.properties:password}", []string{"DATABASE_PASSWORD", "set"}, "password='${DATABASE_PASSWORD}${DATABASE_PASSWORD_2}'\""},
+		"filled in":         {"", "database.hostname", "${db_host}", nil, "host='${DATABASE_HOSTNAME}'"},
+		"what is filled in": {"", "database.hostname", "${db_host}", nil, "# Set the environment variable DATABASE_HOSTNAME to what is filled in for db_host before"},
+		"one in another":    {"", "database.password", "${secretsmanager:${SECRET_ARN}:password}", nil, "password='${DATABASE_PASSWORD}'\""},
 		"no provider":       {"", "transforms.outbox.route.topic.replacement", "$1.${routedByValue}", nil, `route.topic.replacement: "$1.${routedByValue}"`},
 	} {
 		yaml := imported(t, environment(c.env...), "worker.properties", worker+c.worker, "connector.json", connectorWith(t, c.key, c.value))

@@ -59,6 +59,9 @@ func TestImportRefusesLoss(t *testing.T) {
 		"an expanded payload as text": {served(t, "debezium.format.value=simplestring"), []string{`debezium.format.value "simplestring"`, "Struct{name=value}"}},
 		"an envelope as text": {swap(payload, `"value.converter": "org.apache.kafka.connect.storage.StringConverter", "transforms.outbox.table.fields.additional.placement": "at:envelope"`),
 			[]string{`value.converter "org.apache.kafka.connect.storage.StringConverter"`, "Struct{name=value}"}},
+		"an envelope in capitals": {swap(payload, `"value.converter": "org.apache.kafka.connect.storage.StringConverter", "transforms.outbox.table.fields.additional.placement": "at: ENVELOPE :x"`),
+			[]string{`value.converter "org.apache.kafka.connect.storage.StringConverter"`, "Struct{name=value}"}},
+		"nobody who logs in":         {swap(`"database.user": "postgresuser",`, ""), []string{"database.user: is missing: without it Debezium cannot connect"}},
 		"transactions of Kafka":      {connected(t, `"exactly.once.support": "required"`), []string{`exactly.once.support "required"`, "header id"}},
 		"a column that is left out":  {connected(t, `"column.exclude.list": "inventory.outboxevent.(a|payload)"`), []string{"column.exclude.list", "would change columns"}},
 		"a class in another case":    {swap("PostgresConnector", "PostgreSQLConnector"), []string{"is no class of Debezium's, which has io.debezium.connector.mariadb.MariaDbConnector, io.debezium.connector.mongodb.MongoDbConnector, "}},
@@ -389,6 +392,30 @@ func TestImportPlacedID(t *testing.T) {
 	}
 }
 
+// TestImportHeaderOfAnEnvelope: a header is no envelope, whatever its name.
+func TestImportHeaderOfAnEnvelope(t *testing.T) {
+	t.Parallel()
+	for _, converter := range []string{"org.apache.kafka.connect.storage.StringConverter", "io.debezium.converters.BinaryDataConverter"} {
+		c := connectorWith(t, "value.converter", converter, "transforms.outbox.table.fields.additional.placement", "hash:header:envelopeHash")
+		if yaml := imported(t, environment(), "worker.properties", text(t, "worker.properties"), "connector.json", c); !strings.Contains(yaml, "hash:header:envelopeHash") {
+			t.Errorf("%s: no header in\n%s", converter, yaml)
+		}
+	}
+}
+
+// TestImportKeyless: Debezium sends no key over HTTP and NATS, so that its format changes nothing.
+func TestImportKeyless(t *testing.T) {
+	t.Parallel()
+	nats := "debezium.sink.type=nats-jetstream\ndebezium.sink.nats-jetstream.url=tls://n:4222"
+	for _, sink := range []string{httpSink, nats} {
+		files := served(t, append(strings.Split(sink, "\n"), "debezium.format.key=avro", "debezium.format.key.apicurio.registry.url=http://r/")...)
+		yaml, err := debezium.Import(files, environment(), nil, bytea)
+		if err != nil || !strings.Contains(string(yaml), "#   debezium.format.key: this sink sends no key") {
+			t.Errorf("%s: %v\n%s", sink, err, yaml)
+		}
+	}
+}
+
 // TestImportTopicGroups: a topic that names a group which the regular expression lacks stops Debezium at each message, and so does a regular expression that cannot be read.
 func TestImportTopicGroups(t *testing.T) {
 	t.Parallel()
@@ -403,7 +430,7 @@ func TestImportTopicGroups(t *testing.T) {
 		}
 		return []debezium.File{{Name: "c", Data: []byte(lines)}, {Name: "w", Data: []byte(text(t, "worker.properties"))}}
 	}
-	const fix = `: name a group that it has, or write \$ for a literal $`
+	const fix = ": name a group that it has"
 	for _, c := range []struct{ regex, replacement, want string }{
 		{"(.*)", "$1", ""}, {"(.*)", "t.$0", ""}, {"(.*)", "$12", ""}, {"(.*)", "$01", ""}, {"(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)(k)(l)", "$12", ""}, {"(.*)", `\$2`, ""}, {"(?<name>.*)", "${name}", ""}, {"(?<name>.*)", "$1", ""},
 		{"(.*)", `\${name}`, ""}, {"", "${routedByValue}", ""}, {"", "$1", ""}, {"(?<routedByValue>.*)", "", ""}, {"(.*)", "${env:TOPIC}.$1", ""}, {"(.*)", "${file:/x:y}.$1", ""}, {"(?<A>.*)(b)", "$1", ""},

@@ -245,7 +245,7 @@ func (c *conversion) sendsNothing() {
 func (c *conversion) sends(patterns string) (some, all bool) {
 	columns := []string{c.columnOf("table.field.event.id", "id"), c.columnOf("table.field.event.key", "aggregateid"), c.columnOf("table.field.event.payload", "payload"),
 		c.columnOf("route.by.field", "aggregatetype"), c.options["table.field.event.timestamp"], c.options["table.field.event.schema.version"], c.options["tracing.span.context.field"]}
-	columns = append(columns, c.placed()...)
+	columns = append(columns, c.placedColumns()...)
 	re, err := compile("i", strings.Join(commas(patterns), "|"))
 	if err != nil {
 		return true, false

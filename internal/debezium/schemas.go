@@ -54,8 +54,7 @@ func (c *conversion) besideConverter(key string, from *setting) string {
 
 // schema is the literal of what is put around keys, values or headers.
 func (c *conversion) schema(part string) (string, error) {
-	placements := c.options["table.fields.additional.placement"]
-	if part == "value" && (c.expands() || strings.Contains(placements, "envelope")) {
+	if part == "value" && (c.expands() || c.envelops()) {
 		return "", errors.New("that of an expanded payload or an envelope is not made here")
 	}
 	if err := c.describeTables(); err != nil {
@@ -73,16 +72,12 @@ func (c *conversion) schema(part string) (string, error) {
 	}
 	columns := map[string]json.RawMessage{}
 	columns[c.columnOf("table.field.event.id", c.idByDefault())] = json.RawMessage(id)
-	for _, entry := range commas(placements) {
-		column, placement, _ := strings.Cut(entry, ":")
-		if column = strings.TrimSpace(column); !strings.HasPrefix(strings.TrimSpace(placement), "header") {
-			continue
-		}
-		literal, err := c.columns.of(column)
+	for _, header := range c.headers() {
+		literal, err := c.columns.of(header.column)
 		if err != nil {
 			return "", err
 		}
-		columns[column] = json.RawMessage(literal)
+		columns[header.column] = json.RawMessage(literal)
 	}
 	all, err := json.Marshal(columns)
 	return string(all), err

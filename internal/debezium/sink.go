@@ -35,14 +35,22 @@ func (c *conversion) sink() {
 	c.ignore(unheardOf, c.keys("sink."+kind.value+".")...) // http and nats have taken all that these sinks know
 }
 
+// toKafka reports whether messages go to Kafka, whose topics have no $ in their names.
+func (c *conversion) toKafka() bool { return !c.server || c.settings["sink.type"].is("kafka") }
+
+// keyless reports whether the sink is one of those whose messages have no key, in Debezium as in tailbox.
+func (c *conversion) keyless() bool {
+	return c.server && (c.settings["sink.type"].is("http") || c.settings["sink.type"].is("nats-jetstream"))
+}
+
 // oneOfAName refuses headers of one name, of which Debezium's sinks for HTTP and NATS send the last alone.
 func (c *conversion) oneOfAName() {
 	seen := map[string]bool{"id": true} // the router's own
 	for _, header := range c.headers() {
-		if seen[header[1]] {
-			c.problem(c.placements, "makes several headers %s, of which Debezium sends the last alone over this sink, and tailbox all: place one column under that name; id is the message's id already", header[1])
+		if seen[header.as] {
+			c.problem(c.placements, "makes several headers %s, of which Debezium sends the last alone over this sink, and tailbox all: place one column under that name; id is the message's id already", header.as)
 		}
-		seen[header[1]] = true
+		seen[header.as] = true
 	}
 }
 

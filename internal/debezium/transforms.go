@@ -233,6 +233,8 @@ func (c *conversion) rules(rule, key string, given map[string]*setting) {
 		switch {
 		case strings.HasPrefix(reason, "read regular expression"):
 			reason += ": write it in Go's syntax (RE2)"
+		case strings.HasPrefix(name, rule) && !strings.Contains(reason, ": ") && c.toKafka():
+			reason += ": name a group that it has"
 		case strings.HasPrefix(name, rule) && !strings.Contains(reason, ": "):
 			reason += `: name a group that it has, or write \$ for a literal $`
 		}
@@ -320,7 +322,7 @@ func (c *conversion) routerOptions(prefix string) map[string]*setting {
 		if canonical == "table.fields.additional.placement" {
 			c.placements = s
 		}
-		if c.placements == s && slices.ContainsFunc(c.headers(), func(header [2]string) bool { return header[1] == "id" }) {
+		if c.placements == s && slices.ContainsFunc(c.headers(), func(header placement) bool { return header.as == "id" }) {
 			c.out.note(1, "two headers are named id, as in Debezium: the first holds the message's id, by which consumers drop duplicates")
 		}
 		c.out.set(1, name, quoted(s.value), note, s)
@@ -415,6 +417,10 @@ func (c *conversion) asText(part string, s *setting) {
 
 func (c *conversion) serverFormat(part string) {
 	key := "format." + part
+	if part == "key" && c.keyless() {
+		c.ignore("this sink sends no key", append(c.keys(key+"."), key)...)
+		return
+	}
 	format := c.text(key, "json")
 	if class := c.take(key + ".class"); class != nil {
 		if s := c.settings[key]; s != nil {

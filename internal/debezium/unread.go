@@ -38,7 +38,9 @@ type unread struct {
 func (c *conversion) read(f File) {
 	before, problems, others, idle := c.chosenOptions(), len(c.problems), len(c.unread), len(c.out.idle)
 	l, text := c.readForm(f)
-	l.nameFromAddress(text)
+	if name := l.nameFromAddress(text); name != nil {
+		c.out.ignored(name, "the address has "+name.raw+", which is not read: the pipeline is named after topic.prefix")
+	}
 	known, _ := forms.Foreign(l.name, text)
 	named := slices.ContainsFunc(c.problems[problems:], func(p *Problem) bool {
 		return p.Key == "form" || known == "" && (p.Key == "JSON" || p.Key == "YAML")
