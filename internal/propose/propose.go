@@ -58,6 +58,7 @@ func Of(t *report.Table) *Proposal {
 			c.used[found.Name] = true
 		}
 	}
+	c.dropSharedKey()
 	c.chooseGroup()
 	if c.debezium() {
 		c.Shape = "debezium"
@@ -78,6 +79,17 @@ func Of(t *report.Table) *Proposal {
 	}
 	c.question("Stop the program that delivered these messages before, and whatever cleans the table for it, before tailbox run.")
 	return &c.Proposal
+}
+
+// dropSharedKey leaves out a column of idempotency keys if several messages may have one: an endpoint drops the second of them.
+func (c *chooser) dropSharedKey() {
+	key := c.by["idempotency_key"]
+	if key == nil || slices.Contains(c.single(), key) {
+		return
+	}
+	delete(c.by, "idempotency_key")
+	delete(c.used, key.Name)
+	c.question("Does each message have a value of its own in %s? If so, and if endpoints are to have it as the header Idempotency-Key, write idempotency_key: %s. An endpoint drops a message whose key it has seen.", key.Name, quoted(key.Name))
 }
 
 // debezium reports whether it is the table of Debezium's event router as it is made for that, with nothing that tells what was delivered.
@@ -245,7 +257,11 @@ func (c *chooser) listGroup(byShape []string) {
 	}
 	switch {
 	case len(names) == 1:
-		c.Columns = append(c.Columns, Setting{"group", names[0], describe("group", c.group[0]) + "; messages with one value keep their order"})
+		order := "; messages with one value keep their order"
+		if !c.group[0].NotNull {
+			order += ", and those with NULL have none"
+		}
+		c.Columns = append(c.Columns, Setting{"group", names[0], describe("group", c.group[0]) + order})
 	case len(names) > 1:
 		c.Columns = append(c.Columns, Setting{"group", "[" + strings.Join(names, ", ") + "]", "messages with the same values keep their order"})
 	case slices.ContainsFunc(byShape, func(name string) bool { return c.column(name) != nil }):
@@ -268,201 +284,4 @@ func describe(key string, c *report.Column) string {
 		}
 	}
 	return text
-}
-
-// otherBody is a second column that may be the body of a message; nil if there is none.
-func (c *chooser) otherBody() *report.Column {
-	if c.by["payload"] == nil {
-		return nil
-	}
-	return c.find(strings.Fields("payload body content data eventdata messagebody args kwargs json"), []report.Class{report.JSON, report.Binary}, nil)
-}
-
-// askTimes asks about times that nothing uses, and for which messages may have to wait. If one is still to come, a wrong answer delivers a message too early.
-func (c *chooser) askTimes() {
-	if c.by["available_at"] != nil {
-		return
-	}
-	ahead := false
-	var names []string
-	for i := range c.t.Columns {
-		column := &c.t.Columns[i]
-		time, name := column.Class == report.Time || column.Class == report.LocalTime, plain(column.Name)
-		if c.used[column.Name] && (column != c.by["created_at"] || !column.Ahead) || !time && column.Class != report.Number || hasPart(name, "expir", "deadline", "deliverby") {
-			continue
-		}
-		if column.Ahead || hasPart(name, "until", "after", "due", "schedul", "available", "effective", "sendat") && !strings.Contains(name, "lock") {
-			names, ahead = append(names, column.Name), ahead || column.Ahead
-		}
-	}
-	if len(names) == 0 {
-		return
-	}
-	if ahead {
-		c.Columns = append(c.Columns, Setting{"available_at", `"` + Unknown + `"`, "perhaps " + strings.Join(names, " or ") + ": see the questions"})
-	}
-	c.question("Does %s tell when a message may be sent at the earliest? If so, name it as available_at; its type must be a time. If not, write available_at: null, and tailbox does not look at it.", strings.Join(names, " or "))
-}
-
-func hasPart(name string, parts ...string) bool {
-	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(name, part) })
-}
-
-// ask lists what the columns that were chosen leave open.
-func (c *chooser) ask() {
-	if other := c.otherBody(); other != nil {
-		c.question("Both %s and %s may be the body of a message. tailbox takes %s; name the other one as payload if that is it.", c.by["payload"].Name, other.Name, c.by["payload"].Name)
-	}
-	c.askTimes()
-	c.askBody()
-	if c.by["type"] == nil && c.by["payload"] != nil {
-		c.question("No column looks like the type of a message. Name it as type. Without one, routes go by the table or by headers.")
-	}
-	if c.by["type"] == nil && c.by["topic"] == nil && c.by["payload"] != nil && c.Shape != "debezium" {
-		c.question("Nothing names a topic, without which Kafka and NATS take no message. Write topic: NAME beside columns, or name a column as topic.")
-	}
-	if len(c.group) == 0 {
-		c.question("No column looks like a message group, so messages are delivered in parallel and in no order. If some have to stay in order, name the columns that they have in common as group. If all have to, docs/tables.md, \"Your own table\", makes the table one group.")
-	}
-	if at := c.by["available_at"]; at != nil {
-		zone := ""
-		if at.Class == report.LocalTime {
-			zone = " Its times have no zone, and tailbox reads them as UTC: if the application writes local time, messages wait for hours."
-		}
-		c.question("A message waits until the time in %s, outside the order of its group.%s If the column means something else, write available_at: null.", at.Name, zone)
-	}
-	c.askTopic()
-	if next := c.by["next_attempt_at"]; next != nil && c.by["available_at"] == nil {
-		c.question("Does the application delay a message by a later time in %s? tailbox does not look at it. If so, write available_at: %s. A message then waits until that time, outside the order of its group.", next.Name, quoted(next.Name))
-	}
-	if found := c.find([]string{"queuename", "queue"}, []report.Class{report.Text}, nil); found != nil {
-		c.question("%s seems to name one of several queues in this table. If tailbox is to deliver only some, write tenant: %s under columns, and tenants: [NAME] beside it. If consumers tell messages apart by it, write topic: %s.", found.Name, quoted(found.Name), quoted(found.Name))
-	}
-	if found := c.find([]string{"priority"}, []report.Class{report.Number}, nil); found != nil {
-		c.question("In tailbox a higher priority goes first among retries. If that is so in %s, write priority: %s.", found.Name, quoted(found.Name))
-	}
-	c.askHeaders()
-	c.askKinds()
-	c.askAddress()
-	if headers := c.by["headers"]; headers != nil && headers.Class == report.Binary && len(headers.Sample) == 0 && c.Shape != "debezium" {
-		c.question("%s is empty in the rows that were looked at. tailbox reads headers from a JSON object. If the application writes something else there, write headers: null.", headers.Name)
-	}
-	if limit := c.by["max_attempts"]; limit != nil {
-		c.question("A message has at most as many attempts as %s of its row says, whatever retry.attempts is. If the column means something else, write max_attempts: null.", limit.Name)
-	}
-}
-
-// askTopic asks about a column of topics that may name what keeps messages in order, or addresses.
-func (c *chooser) askTopic() {
-	topic := c.by["topic"]
-	if topic == nil {
-		return
-	}
-	if slices.ContainsFunc(topic.Sample, func(text string) bool { return strings.Contains(text, "://") }) {
-		c.question("%s holds addresses, and tailbox takes each for the name of a topic. If a topic is only a part of one, docs/routing.md, \"Topic\", has a regular expression for it.", topic.Name)
-	}
-	if len(c.group) == 0 {
-		c.question("Is %s the topic that consumers read? If it says which messages keep their order instead, write topic: null and group: %s, and ungrouped: [VALUE] if a value means no order.", topic.Name, quoted(topic.Name))
-	}
-}
-
-// askHeaders asks about a column that seems to hold headers, and that is not the one tailbox takes them from.
-func (c *chooser) askHeaders() {
-	found := c.unused(func(column *report.Column, name string) bool {
-		return strings.Contains(name, "header") || strings.HasSuffix(name, "properties") || strings.HasSuffix(name, "metadata") || among("attributes options context", name)
-	})
-	switch headers := c.by["headers"]; {
-	case found == nil:
-	case found.Type == "oid":
-		c.question("%s seems to hold headers. It is an oid, and the log does not hold large objects, so messages go without them. If they need them, change it to bytea, too.", found.Name)
-	case headers != nil:
-		c.question("Both %s and %s may hold headers. tailbox takes those of %s, so messages go without what %s holds. The type or the key can also come from a part of a column of headers: docs/tables.md, \"Parts from a header or the payload\".",
-			headers.Name, found.Name, headers.Name, found.Name)
-	case len(found.Sample) > 0 && !isObject(found):
-		c.question("%s (%s) seems to hold headers. tailbox reads headers from a JSON object, and rows hold something else in it: tailbox leaves this column out, so messages go without these headers. "+
-			"docs/tables.md, \"Headers in another form\", has a trigger that makes an object of them.", found.Name, found.Type)
-	default:
-		c.question("%s (%s) seems to hold headers, and tailbox leaves it out, so messages go without them. If it holds a JSON object of headers in each row, write headers: %s. "+
-			"For another form, docs/tables.md, \"Headers in another form\", has a trigger.", found.Name, found.Type, quoted(found.Name))
-	}
-}
-
-// askAddress asks about a column by which each row says where its message goes.
-func (c *chooser) askAddress() {
-	found := c.unused(func(column *report.Column, name string) bool {
-		return among("destinations targets recipients url urls targeturl webhookurl callbackurl endpoint targeturi", name) && column.Class != report.Number ||
-			column.Class == report.JSON && slices.ContainsFunc(column.Sample, func(text string) bool { return strings.Contains(text, `url"`) || strings.Contains(text, `_arn"`) })
-	})
-	if found != nil {
-		c.question("%s seems to say where each message goes, and tailbox does not look at it: a sink has one address, and the http sink sends with POST. If the addresses are few, write a sink for each, and routes by type, topic or header: docs/routing.md. "+
-			"If each row has an address of its own, tailbox cannot deliver this table.", found.Name)
-	}
-}
-
-// askKinds asks about a column that tells messages to send from rows of another kind, such as those of an inbox.
-func (c *chooser) askKinds() {
-	var told []string
-	found := c.unused(func(column *report.Column, name string) bool {
-		told = column.Labels
-		for _, v := range column.Values {
-			told = append(told, v.Text)
-		}
-		return slices.ContainsFunc(told, func(word string) bool { return among("inbox inbound incoming received internal", word) }) ||
-			among("deliverytype direction boxtype mailbox", name)
-	})
-	if found == nil {
-		return
-	}
-	has := "says of what kind a row is"
-	if len(told) > 0 {
-		has = "says " + strings.Join(told, ", ")
-	}
-	if c.by["tenant"] == nil && len(told) > 1 {
-		c.Columns = append(c.Columns, Setting{"tenant", `"` + Unknown + `"`, "perhaps " + found.Name + ": see the questions"})
-	}
-	c.question("%s %s, so perhaps some rows are no messages to send. If tailbox is to deliver only some, write tenant: %s under columns, and tenants: [WORD] beside it: tailbox leaves the other rows alone. If it is to deliver all, write tenant: null.",
-		found.Name, has, quoted(found.Name))
-}
-
-// askBody asks about the body of a message: where it is, or what tailbox can take from it.
-func (c *chooser) askBody() {
-	body := c.by["payload"]
-	if body == nil {
-		large := c.find(strings.Fields(bodyNames), []report.Class{report.Other}, func(f *report.Column) bool { return f.Type == "oid" })
-		if large == nil {
-			c.question("No column looks like the body of a message. Name it as payload. If a row refers to a message in another table, configure that table instead.")
-			return
-		}
-		name := c.t.Quoted(large.Name)
-		c.question("No column looks like the body of a message: %s is an oid, a reference to a large object, whose content is not in the log. Execute ALTER TABLE %s.%s ALTER COLUMN %s TYPE bytea USING lo_get(%s), "+
-			"map the field as bytea in the application, and write payload: %s.", large.Name, c.t.Quoted(c.t.Schema), c.t.Quoted(c.t.Name), name, name, quoted(large.Name))
-		return
-	}
-	if body.Nulls > 0 {
-		c.question("%s is NULL in %d of the %d rows that were looked at, and tailbox sends such a message without a body. Write payload: %s if that is right. If consumers need what other columns hold, send those as headers: docs/routing.md, \"Placements\".",
-			body.Name, body.Nulls, c.t.Rows, quoted(body.Name))
-	}
-	if body.Class != report.Binary || !slices.ContainsFunc(body.Sample, func(value string) bool { return !isText(value) }) {
-		return
-	}
-	if c.by["key"] == nil && c.by["topic"] == nil && c.by["headers"] == nil {
-		c.question("%s holds bytes that are not text, such as the envelope of a library. tailbox sends them as they are, and cannot take key, topic or headers from them. If consumers need these, let the library write them into columns of their own.", body.Name)
-		return
-	}
-	c.question("%s holds bytes that are not text, and tailbox sends them as they are. If the program before wraps the row when it sends it, for example in an Avro envelope, consumers have to read what the column holds from now on.", body.Name)
-}
-
-// qualified is the name of a table as the configuration has it.
-func qualified(schema, name string) string {
-	if schema == "" {
-		return part(name)
-	}
-	return part(schema) + "." + part(name)
-}
-
-func part(name string) string {
-	if strings.ContainsAny(name, ".\"`") {
-		return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
-	}
-	return name
 }

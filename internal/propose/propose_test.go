@@ -151,6 +151,15 @@ func TestColumnsThatTell(t *testing.T) {
 		"who knows": {[]report.Column{at("processed_at"), at("buried_at")}, []string{"tailbox does not look at buried_at"}, nil},
 		"behind a flag": {[]report.Column{at("processed_at"), {Name: "urgent", Type: "boolean", Class: report.Bool}, at("buried_at")},
 			[]string{"tailbox does not look at urgent", "tailbox does not look at buried_at"}, nil},
+		"put into a queue": {[]report.Column{{Name: "enqueue_time", Type: "timestamptz", Class: report.Time}}, []string{"Does enqueue_time tell when a message may be sent"}, nil},
+		"a text for later": {[]report.Column{{Name: "send_at", Type: "text", Class: report.Text}}, []string{"Does send_at tell when a message may be sent"}, nil},
+		"a shared key":     {[]report.Column{{Name: "dedup_key", Type: "text", Class: report.Text}}, []string{"a value of its own in dedup_key"}, []string{"idempotency_key: dedup_key  #"}},
+		"another body":     {[]report.Column{{Name: "payload_binary", Type: "bytea", Class: report.Binary}}, []string{"Both payload and payload_binary may be the body"}, nil},
+		"an order":         {[]report.Column{{Name: "seq", Type: "bigint", Class: report.Number}}, []string{"Does seq count messages"}, nil},
+		"segments": {[]report.Column{{Name: "aggregate_id", Type: "text", Class: report.Text}, {Name: "segment", Type: "text", Class: report.Text}},
+			[]string{"messages with one segment", "those with NULL have none"}, nil},
+		"deleted": {[]report.Column{{Name: "status", Type: "text", Class: report.Text, Default: "'pending'::text", Labels: []string{"pending", "sent", "failed", "dlq"}}, at("deleted_at")},
+			[]string{"tailbox does not look at deleted_at", "dead: dlq", "pending: [pending, failed]", "retrying: failed"}, nil},
 		"a trace": {[]report.Column{{Name: "sentry_trace_id", Type: "text", Class: report.Text}}, []string{"on_delivered: delete"}, []string{"seems to tell"}},
 	} {
 		text := Of(&report.Table{Schema: "public", Name: "outbox", Quote: `"`, Rows: 3, Unique: [][]string{{"id"}}, Columns: append(slices.Clone(begin), c.columns...)}).YAML()

@@ -18,6 +18,7 @@ func (c *chooser) settle() {
 	switch {
 	case status != nil:
 		c.words(status)
+		c.askDeleted()
 		c.askFlags()
 		return
 	case number != nil && at == nil:
@@ -118,6 +119,17 @@ func (c *chooser) askFlags() {
 				what = "Then write that value under set.dead."
 			}
 			c.question("tailbox does not look at %s, so rows count as pending whatever it says. Does a value of it mean that a row must not be delivered? %s", column.Name, what)
+		}
+	}
+}
+
+// askDeleted asks about a time that may say that a row is deleted or cancelled.
+func (c *chooser) askDeleted() {
+	for i := range c.t.Columns {
+		column := &c.t.Columns[i]
+		if !c.used[column.Name] && isMarkTime(column) && hasPart(plain(column.Name), "delete", "cancel", "archive", "remove") {
+			c.question("tailbox does not look at %s, so rows count as pending also if it is set. If such rows must not go out, delete them before tailbox run. For later ones, write tenant: %s under columns, and tenants: [\"\"] beside it: tailbox then takes only rows without a value in it.",
+				column.Name, quoted(column.Name))
 		}
 	}
 }
@@ -346,6 +358,9 @@ func (c *chooser) words(status *report.Column) {
 		}
 		dead = []string{like(pending[0], "dead")}
 		c.question("No word of %s means that a message is given up. tailbox writes %q, which your programs do not know yet. If they refuse it, docs/tables.md, \"Words\", has other ways.", status.Name, dead[0])
+	}
+	if len(dead) > 1 && among("failed error errored", dead[len(dead)-1]) { // another word says that it was given up, so that this one waits for the next try
+		retrying = append(retrying, dead[len(dead)-1])
 	}
 	waits := pending[0]
 	flying = except(flying, waits)
