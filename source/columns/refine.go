@@ -77,7 +77,7 @@ func (r *Refiner) follow(ref *outbox.Reference, m *outbox.Message) {
 	switch ref.Part {
 	case "type":
 		if value == nil && !r.untyped && m.Fault == nil {
-			r.fault(ref, m, errors.New("it is missing or null"))
+			r.fault(ref, m, errors.New("it is missing or null (if such rows are right, write type: null under columns, and replay them)"))
 		}
 		m.Type = string(value)
 	case "topic":

@@ -125,6 +125,8 @@ type TableView struct {
 	OnDelivered outbox.OnDelivered
 	// HasStatus: there is a status column. Shows: a column shows what becomes of a parked message.
 	HasStatus, Shows bool
+	// DeadIsPending: the row of a dead letter looks like one that is pending.
+	DeadIsPending bool
 	// Viewable: a column shows the state of parked deliveries. Updatable: there is a column that mark would set.
 	Viewable, Updatable bool
 	// Receipts: there is a column for what sinks answered. With keep, it is the only one that is written.
@@ -136,7 +138,8 @@ func ViewOf(t *outbox.Table) TableView {
 	c := &t.Columns
 	viewable := t.OnDelivered != outbox.Keep && (c.Status != "" || c.Attempts != "" || c.Failures != "" || c.NextAttemptAt != "" || c.LastError != "" || len(t.Set) > 0)
 	return TableView{OnDelivered: t.OnDelivered, HasStatus: c.Status != "", Shows: c.Status != "" || len(t.Set) > 0, Viewable: viewable,
-		Updatable: viewable || c.DeliveredAt != "" || c.Receipt != "", Receipts: c.Receipt != ""}
+		DeadIsPending: c.Status != "" && t.DeadLooksPending() && t.DeadFlag() == nil,
+		Updatable:     viewable || c.DeliveredAt != "" || c.Receipt != "", Receipts: c.Receipt != ""}
 }
 
 // Delivered is what the row of a delivered message gets: it is deleted, changed (touch alone), or left alone.
@@ -151,8 +154,11 @@ func (t *TableView) Delivered(c *RowChange, dropped bool) (del, touch bool) {
 	}
 	c.State, c.Delivered, c.Failures = string(checkpoint.StateDelivered), true, max(c.Attempts-1, 0)
 	if dropped {
-		// Without a status column, only delivered_at can show that nothing is left to do for the row.
-		c.State, c.Delivered, c.Failures = string(checkpoint.StateDead), !t.HasStatus, c.Attempts
+		c.Failures = c.Attempts
+	}
+	if dropped && !t.DeadIsPending { // else only the word for delivered can show that nothing is left to do for the row
+		// Without a status column, only delivered_at can show it.
+		c.State, c.Delivered = string(checkpoint.StateDead), !t.HasStatus
 	}
 	return false, true
 }
