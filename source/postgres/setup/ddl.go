@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/postgres/ddl"
 	"github.com/tailbox/tailbox/source/postgres/migrate"
 	"github.com/tailbox/tailbox/source/postgres/session"
@@ -25,7 +24,10 @@ func Script(cfg session.Config) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		b.WriteString("\n" + ifMissing(&cfg.Tables[i], sql))
+		if sql != "" { // no DO block: tools for migrations split a script at its semicolons
+			sql = "-- An outbox table and its indexes. If you have this table already, leave these statements out.\n" + sql
+		}
+		b.WriteString("\n" + sql)
 		if cfg.Poll {
 			b.WriteString(ddl.SeqIndex(&cfg.Tables[i]))
 		}
@@ -36,15 +38,6 @@ func Script(cfg session.Config) (string, error) {
 	}
 	b.WriteString("\n" + ddl.Publication(cfg))
 	return b.String(), nil
-}
-
-// ifMissing makes a table and its indexes only if it is not there: one that somebody else made may lack a column that an index has, and to build one would
-// keep the application from writing.
-func ifMissing(t *outbox.Table, sql string) string {
-	if sql == "" {
-		return ""
-	}
-	return "DO $tailbox$\nBEGIN\nIF pg_catalog.to_regclass(" + sqltext.Literal(sqltext.Table(t)) + ") IS NULL THEN\n" + sql + "END IF;\nEND\n$tailbox$;\n"
 }
 
 // ClientSQL grants a role what it needs to ask for verbs in plain SQL, and no more. The role cannot write who asked, when, or the result.
