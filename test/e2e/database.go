@@ -28,7 +28,7 @@ type database interface {
 	start() error
 	// writer connects as an application. Prepare is a statement for the session, "" for none.
 	writer(ctx context.Context, prepare string) (writer, error)
-	// away reports whether an application's error only says that the server goes down or comes up.
+	// away reports whether an application's error only says that the server goes down or comes up, or ends a transaction that is to be begun again.
 	away(err error) bool
 	// follower reads what is committed, in commit order, into t.
 	follower(t *Truth) follower

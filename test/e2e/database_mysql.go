@@ -136,7 +136,8 @@ func (m *mySQL) start() error     { return m.My.Start() }
 // away: the server ends sessions when it goes down.
 func (m *mySQL) away(err error) bool {
 	var e *gomysql.MyError
-	return errors.As(err, &e) && (e.Code == gomysql.ER_SERVER_SHUTDOWN || e.Code == gomysql.ER_QUERY_INTERRUPTED)
+	// Of two transactions that delete neighbours, the server may end one. An application begins it again.
+	return errors.As(err, &e) && (e.Code == gomysql.ER_SERVER_SHUTDOWN || e.Code == gomysql.ER_QUERY_INTERRUPTED || e.Code == gomysql.ER_LOCK_DEADLOCK)
 }
 
 func (m *mySQL) confirmedEarly(context.Context) (string, error) { return "", nil } // nothing is confirmed
