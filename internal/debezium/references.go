@@ -277,16 +277,24 @@ func (r *resolver) providers(s string) string {
 	})
 }
 
-// filled resolves a reference that a tool such as envsubst replaces before Kafka Connect reads the connector. It writes no secret. In an option that has
-// references of its own, one in small letters is such a one.
+// ownSyntax are options in whose own syntax a reference names a group, say, or whose references stay.
+var ownSyntax = regexp.MustCompile(`\.(replacement|regex|pattern)$|^sasl\.jaas\.config$`)
+
+// filled resolves a reference that a tool such as envsubst replaces before Kafka Connect reads the connector. It writes no secret. In an option that is
+// not copied, one in small letters is part of the option's own syntax.
 func (r *resolver) filled(ref string) string {
 	name := ref[len("${") : len(ref)-1]
 	inCapitals := envName.MatchString(name)
-	if r.now || !inCapitals && !r.c.copied(r.key) {
+	if r.now && ownSyntax.MatchString(r.key) || !inCapitals && !r.c.copied(r.key) {
 		return ref
 	}
 	given := r.c.variables.plain[name]
+	value, set := r.c.variables.environment(name)
 	switch {
+	case given == nil && r.now && set:
+		return value
+	case given == nil && r.now:
+		return r.unset(ref, name)
 	case given == nil && !inCapitals:
 		return "${" + r.c.standsFor(variableOf(strings.TrimPrefix(r.key, "source.")), "what is filled in for "+name+" before Kafka Connect sees the connector") + "}"
 	case given == nil:
@@ -295,7 +303,7 @@ func (r *resolver) filled(ref string) string {
 	}
 	r.c.variables.use(name, r.c.settings[r.key])
 	switch {
-	case !ofSecret(name, r.c.settings[r.key], ref):
+	case r.now, !ofSecret(name, r.c.settings[r.key], ref):
 		return given.raw
 	case !inCapitals:
 		return "${" + r.c.standsFor(variableOf(strings.TrimPrefix(r.key, "source.")), "the value of "+name+" in "+given.file) + "}"

@@ -195,6 +195,7 @@ func TestImportConfigProviders(t *testing.T) {
 		"a file":            {"", "database.password", "${file:/x.properties:db.password}", nil, "password='${DATABASE_PASSWORD}'\""},
 		"of Kubernetes":     {"", "database.password", "x${secrets:ns/name:key}y", nil, "# Set the environment variable DATABASE_PASSWORD to what Kafka Connect finds as secrets:ns/name:key."},
 		"two of one option": {"", "database.password", "${file:/x.properties:password}${file:/y.properties:password}", []string{"DATABASE_PASSWORD", "set"}, "password='${DATABASE_PASSWORD}${DATABASE_PASSWORD_2}'\""},
+		"a table filled in": {"", "table.include.list", "${SCHEMA}.outbox", []string{"SCHEMA", "inventory"}, `- name: "inventory.outbox"`},
 		"filled in":         {"", "database.hostname", "${db_host}", nil, "host='${DATABASE_HOSTNAME}'"},
 		"what is filled in": {"", "database.hostname", "${db_host}", nil, "# Set the environment variable DATABASE_HOSTNAME to what is filled in for db_host before"},
 		"one in another":    {"", "database.password", "${secretsmanager:${SECRET_ARN}:password}", nil, "password='${DATABASE_PASSWORD}'\""},
@@ -203,6 +204,14 @@ func TestImportConfigProviders(t *testing.T) {
 		yaml := imported(t, environment(c.env...), "worker.properties", worker+c.worker, "connector.json", connectorWith(t, c.key, c.value))
 		if !strings.Contains(yaml, c.want) {
 			t.Errorf("%s: no %s in\n%s", name, c.want, yaml)
+		}
+	}
+	for _, option := range [][2]string{{"slot.drop.on.stop", "true"}, {"snapshot.mode", "initial_only"}, {"skipped.operations", "c"}, {"lsn.flush.mode", "manual"}, {"flush.lsn.source", "false"}} {
+		for given, want := range map[string]string{"": "X is not set: set it", "X=" + option[1] + "\n": option[0]} { // what is filled in is not known, or refused
+			files := []debezium.File{{Name: "worker.properties", Data: []byte(worker)}, {Name: "connector.json", Data: []byte(connectorWith(t, option[0], "${X}"))}, {Name: ".env", Data: []byte(given)}}
+			if _, err := debezium.Import(files, environment(), nil, bytea); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s, given %q: %v", option[0], given, err)
+			}
 		}
 	}
 	for value, want := range map[string]string{
