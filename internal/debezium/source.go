@@ -139,7 +139,7 @@ func (c *conversion) url() {
 		{"sslmode", "sslmode"}, {"sslrootcert", "sslrootcert"}, {"sslcert", "sslcert"}, {"sslkey", "sslkey"}, {"sslpassword", "sslpassword"}} {
 		s := c.take("source.database." + k[0])
 		if s == nil {
-			if k[0] == "hostname" || k[0] == "dbname" || k[0] == "user" {
+			if slices.Contains([]string{"hostname", "dbname", "user"}, k[0]) {
 				c.missing("source.database."+k[0], "is missing: without it Debezium cannot connect; if the environment sets it, name the variable as in ${%s}", variableOf("database."+k[0]))
 			}
 			continue

@@ -233,10 +233,11 @@ func (c *conversion) rules(rule, key string, given map[string]*setting) {
 		switch {
 		case strings.HasPrefix(reason, "read regular expression"):
 			reason += ": write it in Go's syntax (RE2)"
-		case strings.HasPrefix(name, rule) && !strings.Contains(reason, ": ") && c.toKafka():
-			reason += ": name a group that it has"
 		case strings.HasPrefix(name, rule) && !strings.Contains(reason, ": "):
-			reason += `: name a group that it has, or write \$ for a literal $`
+			reason += ": name a group that it has"
+			if !c.toKafka() {
+				reason += `, or write \$ for a literal $`
+			}
 		}
 		if s := given[name]; s != nil {
 			c.problem(s, "%s", reason)
