@@ -229,6 +229,8 @@ func (c *chooser) list() {
 			c.listGroup(shape.Columns.Group)
 		case key == "payload" && found != nil && (found.Nulls > 0 || plain(found.Name) != "payload" && c.otherBody() != nil):
 			c.Columns = append(c.Columns, Setting{key, `"` + Unknown + `"`, "perhaps " + found.Name + ": see the questions"})
+		case key == "type" && found != nil && found.Nulls > 0:
+			c.Columns = append(c.Columns, Setting{key, `"` + Unknown + `"`, "perhaps " + found.Name + ": see the questions"})
 		case found != nil:
 			c.Columns = append(c.Columns, Setting{key, quoted(found.Name), describe(key, found)})
 		case key == "id" || key == "payload":

@@ -160,7 +160,10 @@ func TestColumnsThatTell(t *testing.T) {
 			[]string{"messages with one segment", "those with NULL have none"}, nil},
 		"deleted": {[]report.Column{{Name: "status", Type: "text", Class: report.Text, Default: "'pending'::text", Labels: []string{"pending", "sent", "failed", "dlq"}}, at("deleted_at")},
 			[]string{"tailbox does not look at deleted_at", "dead: dlq", "pending: [pending, failed]", "retrying: failed"}, nil},
-		"a trace": {[]report.Column{{Name: "sentry_trace_id", Type: "text", Class: report.Text}}, []string{"on_delivered: delete"}, []string{"seems to tell"}},
+		"a type that some rows lack": {[]report.Column{{Name: "type", Type: "text", Class: report.Text, Nulls: 2}}, []string{"type is NULL in 2 of the 3 rows", `type: "???"`}, nil},
+		"a topic that some lack":     {[]report.Column{{Name: "topic", Type: "text", Class: report.Text, Nulls: 2}}, []string{"topic is NULL in 2 of the 3 rows", "topic: topic"}, nil},
+		"perhaps headers":            {[]report.Column{{Name: "metadata", Type: "jsonb", Class: report.JSON}}, []string{"each key of metadata as a header", "headers: metadata"}, nil},
+		"a trace":                    {[]report.Column{{Name: "sentry_trace_id", Type: "text", Class: report.Text}}, []string{"on_delivered: delete"}, []string{"seems to tell"}},
 	} {
 		text := Of(&report.Table{Schema: "public", Name: "outbox", Quote: `"`, Rows: 3, Unique: [][]string{{"id"}}, Columns: append(slices.Clone(begin), c.columns...)}).YAML()
 		for _, part := range c.want {

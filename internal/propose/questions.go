@@ -40,7 +40,7 @@ func (c *chooser) askTimes() {
 	if ahead {
 		c.Columns = append(c.Columns, Setting{"available_at", `"` + Unknown + `"`, "perhaps " + strings.Join(names, " or ") + ": see the questions"})
 	}
-	c.question("Does %s tell when a message may be sent at the earliest? If so, name it as available_at. Its type must be a time: for a number or a text, add a generated column that holds the time. If it tells something else, write available_at: null, and tailbox does not look at it.", strings.Join(names, " or "))
+	c.question("Does %s tell when a message may be sent at the earliest? If so, name it as available_at. Its type must be a time: for a number or a text, add a column of times that a trigger fills. If it tells something else, write available_at: null, and tailbox does not look at it.", strings.Join(names, " or "))
 }
 
 func hasPart(name string, parts ...string) bool {
@@ -54,10 +54,10 @@ func (c *chooser) ask() {
 	}
 	c.askTimes()
 	c.askBody()
-	if c.by["type"] == nil && c.by["payload"] != nil {
+	if c.by["type"] == nil {
 		c.question("No column looks like the type of a message. Name it as type. Without one, routes go by the table or by headers.")
 	}
-	if c.by["type"] == nil && c.by["topic"] == nil && c.by["payload"] != nil && c.Shape != "debezium" {
+	if c.by["type"] == nil && c.by["topic"] == nil && c.Shape != "debezium" {
 		c.question("Nothing names a topic, without which Kafka and NATS take no message. Write topic: NAME beside columns, or name a column as topic.")
 	}
 	if len(c.group) == 0 {
@@ -73,6 +73,7 @@ func (c *chooser) ask() {
 		}
 		c.question("A message waits until the time in %s, outside the order of its group.%s If the column means something else, write available_at: null.", at.Name, zone)
 	}
+	c.askNulls()
 	c.askTopic()
 	c.askOrder()
 	if next := c.by["next_attempt_at"]; next != nil && c.by["available_at"] == nil {
@@ -84,6 +85,9 @@ func (c *chooser) ask() {
 	if found := c.find([]string{"priority"}, []report.Class{report.Number}, nil); found != nil {
 		c.question("In tailbox a higher priority goes first among retries. If that is so in %s, write priority: %s.", found.Name, quoted(found.Name))
 	}
+	if headers := c.by["headers"]; headers != nil && !hasPart(plain(headers.Name), "header") && c.Shape != "debezium" {
+		c.question("tailbox sends each key of %s as a header. If consumers must not have them, write headers: null.", headers.Name)
+	}
 	c.askHeaders()
 	c.askKinds()
 	c.askAddress()
@@ -92,6 +96,17 @@ func (c *chooser) ask() {
 	}
 	if limit := c.by["max_attempts"]; limit != nil {
 		c.question("A message has at most as many attempts as %s of its row says, whatever retry.attempts is. If the column means something else, write max_attempts: null.", limit.Name)
+	}
+}
+
+// askNulls asks about a type or a topic that some rows do not have.
+func (c *chooser) askNulls() {
+	if topic := c.by["topic"]; topic != nil && topic.Nulls > 0 && c.Shape != "debezium" {
+		c.question("%s is NULL in %d of the %d rows that were looked at. The topic of such a message is its type. If the program before takes another one, give the column that default.", topic.Name, topic.Nulls, c.t.Rows)
+	}
+	if kind := c.by["type"]; kind != nil && kind.Nulls > 0 {
+		c.question("%s is NULL in %d of the %d rows that were looked at. tailbox makes a dead letter of a message without a type, and its group waits. Write type: %s if that is right. For a type that such messages have in common, give the column a default.",
+			kind.Name, kind.Nulls, c.t.Rows, quoted(kind.Name))
 	}
 }
 
@@ -113,7 +128,7 @@ func (c *chooser) askTopic() {
 func (c *chooser) askOrder() {
 	numbers := []report.Class{report.Number}
 	if seq := c.find([]string{"seq", "sequence", "sequencenumber"}, numbers, nil); c.by["seq"] == nil && seq != nil {
-		c.question("Does %s count messages in the order in which they go? If so, write seq: %s. tailbox takes that order for rows that it does not find in the log.", seq.Name, quoted(seq.Name))
+		c.question("Does %s count messages in the order in which they go? If so, write seq: %s. For rows that it does not find in the log, tailbox takes that order, or first that of their commits if the server knows it.", seq.Name, quoted(seq.Name))
 	}
 	if other := c.find([]string{"segment", "lane", "concurrencykey"}, []report.Class{report.Text, report.UUID, report.Number}, nil); len(c.group) > 0 && other != nil {
 		c.question("If messages with one %s have to stay in order, rather than those with one group as above, write group: %s.", other.Name, quoted(other.Name))
@@ -198,6 +213,10 @@ func (c *chooser) askBody() {
 	}
 	if body.Class == report.Binary && len(body.Sample) == 0 && c.Shape != "debezium" {
 		c.question("%s is empty in the rows that were looked at, and may hold any bytes. tailbox sends them as they are. If a library writes an envelope of its own there, or the program before wraps them when it sends them, consumers have to read what the column holds.", body.Name)
+		return
+	}
+	if body.Class != report.Binary && slices.ContainsFunc(body.Sample, isEncoded) {
+		c.question("%s holds what a program has serialized or encoded, such as an object of PHP, or base64. tailbox sends the text as it is. If consumers need what is in it, let the application write that into the column, as JSON or as bytes.", body.Name)
 		return
 	}
 	if body.Class != report.Binary || !slices.ContainsFunc(body.Sample, func(value string) bool { return !isText(value) }) {

@@ -1,7 +1,9 @@
 package propose
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -38,10 +40,10 @@ func roles() []role {
 		{"attempts", "attempts attempt attemptcount tries deliveryattempts deliveryattempt timesattempted completionattempts sendattempts sendcount pushattempts timessent numberofattempts readct", []report.Class{report.Number}, nil},
 		{"last_attempt_at", "lastattemptat lastattempttime lastattempt attemptedat lastretryat lasttriedat lastattemptedon lastattemptedat", times, nil},
 		{"next_attempt_at", "nextattemptat nextattempttime nextretryat nextretrytime nextrun retryat retryafter", times, nil},
-		{"last_error", "lasterror lasterrormessage errormessage error errorlog errorreason failurereason exception", []report.Class{report.Text}, nil},
+		{"last_error", "lasterror lasterrormessage errormessage errormsg error errorlog errorreason failurereason exception", []report.Class{report.Text}, nil},
 		{"available_at", "availableat availablefrom availableafter sendat executeat deliverat startafter scheduledfor scheduledat deliverafter processafter notbefore visibleat visibleafter sendafter delayeduntil runat vt",
 			times, nil},
-		{"created_at", "createdat created createdon createddate creationdate createtime insertedat occurredat occurredon occurredonutc timestamp added dateadded enqueuedat enqueuetime publicationdate",
+		{"created_at", "createdat created createdon createddate creationdate createtime insertedat occurredat occurredon occurredonutc timestamp added dateadded enqueuedat publicationdate",
 			times, nil},
 		{"updated_at", "updatedat modifiedat lastupdated lastmodified", times, nil},
 		{"tenant", "tenant tenantid", texts, nil},
@@ -107,6 +109,14 @@ func isText(value string) bool {
 	valid := strings.ToValidUTF8(value, "")
 	return strings.HasPrefix(value, valid) && len(value)-len(valid) < utf8.UTFMax && !strings.Contains(value, "\x00")
 }
+
+// isEncoded reports whether a text is what PHP's serialize or base64 makes of a value. It may be cut.
+func isEncoded(text string) bool {
+	_, err := base64.StdEncoding.DecodeString(text)
+	return serialized.MatchString(text) || err == nil && len(text) >= 16 && !number.MatchString(text)
+}
+
+var serialized = regexp.MustCompile(`^(?:[OCaEs]:[0-9]+:["{]|[ibd]:-?[0-9.]+;$)`)
 
 // hasWords reports whether a column may hold words for states.
 func hasWords(c *report.Column) bool {

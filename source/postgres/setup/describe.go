@@ -26,6 +26,8 @@ SELECT a.attname, format_type(a.atttypid, a.atttypmod), b.typname, b.typcategory
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
 LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`
+	// describeChecks reads the CHECK constraints of several columns.
+	describeChecks = `SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = $1 AND contype = 'c' AND cardinality(conkey) > 1 ORDER BY conname`
 	// describeUnique reads the unique indexes of all rows.
 	describeUnique = `
 SELECT i.indisprimary, ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k (n, place) JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n
@@ -76,6 +78,12 @@ func readColumns(ctx context.Context, conn *pgx.Conn, t *report.Table, id uint32
 		c.Checks, c.Labels = nil, nil
 		return nil
 	}); err != nil {
+		return err
+	}
+	if rows, err = conn.Query(ctx, describeChecks, id); err != nil {
+		return err
+	}
+	if t.Checks, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 		return err
 	}
 	if rows, err = conn.Query(ctx, describeUnique, id); err != nil {

@@ -12,6 +12,8 @@ type Table struct {
 	// Unique are the columns of the unique indexes of all rows, that of the primary key first. Primary: there is a primary key.
 	Unique  [][]string
 	Primary bool
+	// Checks are the CHECK constraints of several columns, as Postgres prints them; none is read from other servers.
+	Checks []string
 	// Quote begins and ends a quoted name in a statement.
 	Quote string
 	// Rows is how many rows were looked at; none tells nothing about how many there are.
