@@ -20,8 +20,17 @@ var shellLine = regexp.MustCompile(`^[^"'\s]*(?:;\s|\s(?:&&|\|\|?)\s)|^[^"']*\$\
 // defaulted begins a reference with a default in a .env file.
 var defaulted = regexp.MustCompile(`\$\{(\w+):?-`)
 
-// readVariables reads a .env file; nil if a line is none of such a file. Values are as they are written, but for quotes around them, and a comment behind
-// a value without quotes.
+var (
+	// inQuotes is a value in quotes, and perhaps a comment behind it.
+	inQuotes = regexp.MustCompile(`^(?:'([^']*)'|"((?:[^"\\]|\\.)*)")(?:\s+#.*)?$`)
+	// escaped is a quote or a backslash in double quotes.
+	escaped = regexp.MustCompile(`\\(["\\])`)
+	// bareName is a reference without braces, and what takes its meaning away.
+	bareName = regexp.MustCompile(`[$\\]?\$[A-Za-z_]\w*`)
+)
+
+// readVariables reads a .env file; nil if a line is none of such a file. Values are as they are written, but for quotes around them, a comment behind
+// them, and references to what stands above.
 func readVariables(file string, text []byte) (given []*setting) {
 	n := 0
 	for line := range strings.Lines(string(text)) {
@@ -38,14 +47,20 @@ func readVariables(file string, text []byte) (given []*setting) {
 		if !strings.HasSuffix(file, ".env") && shellLine.MatchString(value) {
 			return nil // a script of one line, say
 		}
-		literal := false
-		if size := len(value); size > 1 && (value[0] == '"' || value[0] == '\'') && value[size-1] == value[0] {
-			literal, value = value[0] == '\'', value[1:size-1]
+		literal := strings.HasPrefix(value, "'")
+		if m := inQuotes.FindStringSubmatch(value); m != nil {
+			value = m[1] + escaped.ReplaceAllString(m[2], "$1") // one of them is empty
 		} else if at := strings.Index(value, " #"); at >= 0 {
 			value = strings.TrimSpace(value[:at])
 		}
-		if !literal { // as Debezium Server has a default
+		if !literal { // as Debezium Server has a reference and a default
 			value = defaulted.ReplaceAllString(value, "${$1:")
+			value = bareName.ReplaceAllStringFunc(value, func(name string) string {
+				if !slices.ContainsFunc(given, func(s *setting) bool { return s.key == name[1:] }) {
+					return name
+				}
+				return "${" + name[1:] + "}"
+			})
 		}
 		given = append(given, &setting{key: key, raw: value, file: file, line: n})
 	}

@@ -86,6 +86,10 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 	if forms.Misleads(l.name, text) {
 		return nil
 	}
+	if files := sentAlone(text); len(files) > 0 {
+		c.unread = append(c.unread, unread{l.name, giveFiles(files, text)})
+		return nil
+	}
 	sends := callsHTTP(text)
 	if sends || forms.Declares(text) || forms.HoldsResource(text) {
 		found, err := forms.ScriptConnectors(text)

@@ -142,13 +142,14 @@ func TestImportForms(t *testing.T) {
 		// as in himnay/learning-debezium
 		"an export of Insomnia": {worker, `{"_type": "export", "__export_source": "insomnia.desktop.app:v11", "resources": [{"_type": "workspace"}, {"_type": "request", "body": {"mimeType": "application/json", "text": ` +
 			encoded(t, connector) + `}}]}`},
-		"a function's argument":        {worker, "register() {\n  http PUT \"$1/connectors/$2/config\" <<<\"$3\"\n}\nregister http://connect:8083 outbox '" + connector + "'\n"},
-		"another command's text":       {worker, "playground connector create --name outbox << 'EOF'\n" + connector + "\nEOF\n"},
-		"a KafkaConnector in a script": {worker, "#!/bin/sh\nkubectl -n kafka apply -f - <<'EOF'\n" + strimzi + "EOF\nkubectl wait --for=condition=Ready kafkaconnector/x\n"},
-		"its worker there, too":        {"NAME=outbox-connector\ncat <<EOF | oc apply -f -\n" + strings.NewReplacer(`\`, `\\`, `$`, `\$`, "name: outbox-connector", "name: $NAME").Replace(strimzi+"---\n"+cluster) + "EOF\n"},
-		"a KafkaConnector behind tabs": {worker, "apply() {\n\tkubectl apply -f - <<-'EOF'\n\t" + strings.ReplaceAll(strings.TrimSpace(strimzi), "\n", "\n\t") + "\n\tEOF\n}\n"},
-		"a KafkaConnector in Markdown": {worker, "# It's an outbox\n\n1. Apply:\n\n   ```sh\n   kubectl apply -f - <<'EOF'\n   " + indent(strimzi, 3) + "\n   EOF\n   ```\n"},
-		"a worker's .env":              {"CONNECT_BOOTSTRAP_SERVERS=kafka-1:9092\nCONNECT_KEY_CONVERTER=\"org.apache.kafka.connect.storage.StringConverter\"\nexport CONNECT_PRODUCER_COMPRESSION_TYPE=zstd\n", connector},
+		"a function's argument":              {worker, "register() {\n  http PUT \"$1/connectors/$2/config\" <<<\"$3\"\n}\nregister http://connect:8083 outbox '" + connector + "'\n"},
+		"another command's text":             {worker, "playground connector create --name outbox << 'EOF'\n" + connector + "\nEOF\n"},
+		"a KafkaConnector in a script":       {worker, "#!/bin/sh\nkubectl -n kafka apply -f - <<'EOF'\n" + strimzi + "EOF\nkubectl wait --for=condition=Ready kafkaconnector/x\n"},
+		"its worker there, too":              {"NAME=outbox-connector\ncat <<EOF | oc apply -f -\n" + strings.NewReplacer(`\`, `\\`, `$`, `\$`, "name: outbox-connector", "name: $NAME").Replace(strimzi+"---\n"+cluster) + "EOF\n"},
+		"a KafkaConnector behind tabs":       {worker, "apply() {\n\tkubectl apply -f - <<-'EOF'\n\t" + strings.ReplaceAll(strings.TrimSpace(strimzi), "\n", "\n\t") + "\n\tEOF\n}\n"},
+		"a KafkaConnector in Markdown":       {worker, "# It's an outbox\n\n1. Apply:\n\n   ```sh\n   kubectl apply -f - <<'EOF'\n   " + indent(strimzi, 3) + "\n   EOF\n   ```\n"},
+		"a file that a page holds and sends": {worker, "Write `outbox.json`:\n\n```json\n" + connector + "\n```\n\n```sh\ncurl -d @outbox.json http://c:8083/connectors\n```\n"},
+		"a worker's .env":                    {"CONNECT_BOOTSTRAP_SERVERS=kafka-1:9092\nCONNECT_KEY_CONVERTER=\"org.apache.kafka.connect.storage.StringConverter\"\nexport CONNECT_PRODUCER_COMPRESSION_TYPE=zstd\n", connector},
 	} {
 		var all []debezium.File
 		for i, data := range c {

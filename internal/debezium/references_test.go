@@ -228,3 +228,17 @@ func TestImportConfigProviders(t *testing.T) {
 		t.Errorf("a table's variable that is not set: %v", err)
 	}
 }
+
+// TestImportQuotedVariables: a .env file is read as a shell and compose read it, with quotes, comments and references to what stands above.
+func TestImportQuotedVariables(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		`P="shop" # c`: "shop", `P='shop' # c`: "shop", `export P="shop"	# c`: "shop", `P=shop # c`: "shop", "O=shop\nP=$O": "shop", "O=shop\nP=a_${O}": "a_shop", `P="a#b"`: "a#b", "P=$O\nO=x": "$O",
+	} {
+		got, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(serverWith(t, "debezium.transforms.outbox.table.field.event.key=${P}\ndebezium.format.key=${F}\ndebezium.format.key.schemas.enable=${S}"))},
+			{Name: ".env", Data: []byte(line + "\nF=\"json\" # text\nS=\"false\"  # none\n")}}, environment(), nil, bytea)
+		if err != nil || !strings.Contains(string(got), `table.field.event.key: "`+want+`"`) || !strings.Contains(string(got), "format.key: json") {
+			t.Errorf("%s: no %q (%v) in\n%s", line, want, err, got)
+		}
+	}
+}

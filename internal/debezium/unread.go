@@ -2,6 +2,7 @@ package debezium
 
 import (
 	"bytes"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -152,6 +153,26 @@ func sentFiles(text []byte) (files []string) {
 		}
 	}
 	return nil
+}
+
+// sentAlone are the files that a script or a page sends to Kafka Connect, if it sends nothing else and says nothing of what they hold. A connector that stands
+// there as well is then another one, or an example.
+func sentAlone(text []byte) (files []string) {
+	lines := toConnectors(text)
+	all := sent.FindAllSubmatch(lines, -1)
+	if len(all) < bytes.Count(lines, []byte("/connectors")) {
+		return nil
+	}
+	for _, found := range all {
+		file := string(found[1])
+		if strings.Contains(file, "$") || bytes.Count(text, []byte(path.Base(file))) > bytes.Count(lines, []byte(path.Base(file))) {
+			return nil
+		}
+		if !slices.Contains(files, file) {
+			files = append(files, file)
+		}
+	}
+	return files
 }
 
 // giveFiles is what to give in place of what sends files. A script may change a file before: jq does if it sets something.
