@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -81,7 +80,7 @@ func (k *KafkaServer) CreateTopic(name string, partitions int, configs map[strin
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		found, err := k.leaders(ctx, name)
+		found, err := k.leaders(ctx, name, partitions)
 		if err == nil && found == partitions {
 			return nil
 		}
@@ -94,21 +93,21 @@ func (k *KafkaServer) CreateTopic(name string, partitions int, configs map[strin
 	}
 }
 
-// leaders counts the partitions of a topic that somebody leads.
-func (k *KafkaServer) leaders(ctx context.Context, topic string) (int, error) {
-	brokers := k.Brokers()
-	conn, err := kafka.DialContext(ctx, "tcp", brokers[rand.IntN(len(brokers))])
+// leaders counts the partitions of a topic whose leader answers. A broker lists itself as the leader before it takes messages.
+func (k *KafkaServer) leaders(ctx context.Context, topic string, partitions int) (found int, err error) {
+	transport := &kafka.Transport{} // that of another call may remember that nobody leads
+	defer transport.CloseIdleConnections()
+	client := &kafka.Client{Addr: kafka.TCP(k.Brokers()...), Timeout: 20 * time.Second, Transport: transport}
+	var asked []kafka.OffsetRequest
+	for p := range partitions {
+		asked = append(asked, kafka.LastOffsetOf(p))
+	}
+	answer, err := client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: asked}})
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Close()
-	partitions, err := conn.ReadPartitions(topic)
-	if err != nil {
-		return 0, err
-	}
-	found := 0
-	for _, p := range partitions {
-		if p.Leader.Port != 0 {
+	for _, p := range answer.Topics[topic] {
+		if p.Error == nil {
 			found++
 		}
 	}
