@@ -159,21 +159,26 @@ func sentFiles(text []byte) (files []string) {
 // there as well is then another one, or an example.
 func sentAlone(text []byte) (files []string) {
 	lines := toConnectors(text)
-	all := sent.FindAllSubmatch(lines, -1)
-	if len(all) < bytes.Count(lines, []byte("/connectors")) {
-		return nil
-	}
-	for _, found := range all {
-		file := string(found[1])
-		if strings.Contains(file, "$") || bytes.Count(text, []byte(path.Base(file))) > bytes.Count(lines, []byte(path.Base(file))) {
+	for _, line := range wholeLine.FindAll(lines, -1) {
+		found := slices.Concat(sent.FindAllSubmatch(line, -1), fed.FindAllSubmatch(line, -1))
+		if len(found) == 0 && sending.Match(line) {
 			return nil
 		}
-		if !slices.Contains(files, file) {
-			files = append(files, file)
+		for _, m := range found {
+			file := string(m[1])
+			if strings.Contains(file, "$") || bytes.Count(text, []byte(path.Base(file))) > bytes.Count(lines, []byte(path.Base(file))) {
+				return nil
+			}
+			if !slices.Contains(files, file) {
+				files = append(files, file)
+			}
 		}
 	}
 	return files
 }
+
+// sending matches a command that sends something, not one that asks.
+var sending = regexp.MustCompile(`\s-d|--data|--json|--post|<<|:=|\b(?:POST|PUT)\b`)
 
 // giveFiles is what to give in place of what sends files. A script may change a file before: jq does if it sets something.
 func giveFiles(files []string, script []byte) string {

@@ -97,6 +97,7 @@ func TestImportPagesAndPrograms(t *testing.T) {
 		// as in excellalabs/debezium
 		"create.md":   {"```sh\ncurl -X POST http://connect:8083/connectors/ \\\n  -d @config.json\n```\n\n```json\n{ \"schema\": { \"type\": \"struct\" } }\n```\n", "it sends config.json: give that file"},
 		"example.md":  {"```json\n{\"name\": \"o\", \"config\": {\"connector.class\": \"io.debezium.connector.postgresql.PostgresConnector\"}}\n```\n\n```sh\ncurl -d @outbox.json http://c:8083/connectors\n```\n", "it sends outbox.json: give that file"},
+		"fed.md":      {"```json\n{\"name\": \"o\", \"config\": {\"connector.class\": \"io.debezium.connector.postgresql.PostgresConnector\"}}\n```\n\n```sh\nhttp POST http://c:8083/connectors < outbox.json\ncurl http://c:8083/connectors/o/status\n```\n", "it sends outbox.json: give that file"},
 		"other.sh":    {"cat > a.json <<'E'\n{\"name\": \"o\", \"config\": {\"connector.class\": \"io.debezium.connector.postgresql.PostgresConnector\"}}\nE\ncurl -d @b.json http://c:8083/connectors\n", "it sends b.json: give that file"},
 		"orders.md":   {"```sh\ncurl http://shop/orders -d @order.json\n```\n\n```json\n{ \"b\": 1 }\n```\n", "it is Markdown without a shell command that sends a connector"},
 		"operator.md": {"```yaml\nkind: DebeziumServer\nspec: {transforms: [{type: io.debezium.transforms.outbox.EventRouter}]}\n```\n", "it is Markdown without a shell command that sends a connector, which tailbox does not read: write the DebeziumServer"},

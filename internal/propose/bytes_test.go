@@ -28,7 +28,7 @@ func TestBytes(t *testing.T) {
 		"a body beside headers": {headers: `{"a": 1}`, payload: "\xff", want: "payload: payload", never: "that are not text"},
 		"a body of text":        {headers: "\xff", payload: `{"a": "é"}`, want: "payload: payload", never: "that are not text"},
 		"a body that is JSON":   {headers: "\xff", payload: `{}`, class: report.JSON, want: "payload: payload", never: "that are not text"},
-		"PHP in a text":         {payload: `O:36:"Symfony\Component\Messenger\Envelope":1:{}`, class: report.Text, want: "payload holds what a program has serialized or encoded"},
+		"PHP in a text":         {payload: `O:36:\"Symfony\Component\Messenger\Envelope":1:{}`, class: report.Text, want: "payload holds what a program has serialized or encoded"},
 		"base64 in a text":      {payload: "eyJvcmRlcklkIjogMX0=", class: report.Text, want: "payload holds what a program has serialized or encoded"},
 		"a number in a text":    {payload: "4711471147114711", class: report.Text, never: "serialized"},
 		"a large object":        {headers: `{}`, class: report.Other, want: `ALTER TABLE public.outbox ALTER COLUMN payload TYPE bytea USING lo_get(payload)`, never: "If a row refers to"},

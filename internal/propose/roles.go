@@ -116,7 +116,7 @@ func isEncoded(text string) bool {
 	return serialized.MatchString(text) || err == nil && len(text) >= 16 && !number.MatchString(text)
 }
 
-var serialized = regexp.MustCompile(`^(?:[OCaEs]:[0-9]+:["{]|[ibd]:-?[0-9.]+;$)`)
+var serialized = regexp.MustCompile(`^(?:[OCaEs]:[0-9]+:\\?["{]|[ibd]:-?[0-9.]+;$)`)
 
 // hasWords reports whether a column may hold words for states.
 func hasWords(c *report.Column) bool {
