@@ -112,6 +112,7 @@ func TestImportPagesAndPrograms(t *testing.T) {
 		"saga.md":        {"# Start\n\n```sh\nhttp PUT http://localhost:8083/connectors/o/config < outbox.json\n```\n\n```json\n{ \"b\": 1 }\n```\n", "it sends outbox.json: give that file"},
 		"tasks/main.yml": {"- name: send it\n  ansible.builtin.shell:\n    cmd: curl -X PUT http://c:8083/connectors/o/config -d @/tmp/outbox.json\n  register: sent\n", "it sends /tmp/outbox.json: give that file"},
 		"uri.yml":        {"- name: send it\n  ansible.builtin.uri:\n    url: http://c:8083/connectors\n    body: {config: {connector.class: io.debezium.connector.postgresql.PostgresConnector}}\n", "it is a list of tasks of Ansible, which tailbox does not read"},
+		"short.yml":      {"- name: send it\n  uri:\n    url: http://c:8083/connectors/o/config\n    body: \"{{ lookup('template', 'outbox.json.j2') }}\"\n", "it is a list of tasks of Ansible, which tailbox does not read"},
 		"Makefile":       {"SHELL := /bin/sh\nconnectors:\n\t@./register.sh\n", "it is a Makefile, which tailbox does not read"},
 		"Program.cs":     {"builder.AddContainer(\"debezium\", \"quay.io/debezium/server\").WithBindMount(\"./conf\", \"/debezium/conf\");\n", "it is a program, which tailbox does not read: give the application.properties that is mounted in it"},
 		"register.http":  {"PUT {{ host }}/connector-plugins/x/config/validate\n\n{\"connector.class\": \"io.debezium.connector.postgresql.PostgresConnector\"}\n\n###\nPOST {{ host }}/connectors\n\n< ./outbox.json\n", "it sends ./outbox.json: give that file"},

@@ -34,7 +34,7 @@ var (
 	systemd       = regexp.MustCompile(`(?m)^\[Service\]`)
 	ecs           = regexp.MustCompile(`"?containerDefinitions"?\s*[:=]`)
 	kustomization = regexp.MustCompile(`(?m)^kind:\s*Kustomization\b`)
-	ansible       = regexp.MustCompile(`\A[^\n]*\.ya?ml\n(?s:.*)(?m)^[ \t]*- (?:name|hosts):(?s:.*)^\s+(?:ansible\.\w+\.\w+|become|register|delegate_to):`)
+	ansible       = regexp.MustCompile(`\A[^\n]*\.ya?ml\n(?s:.*)(?m)^[ \t]*- (?:name|hosts):(?s:.*)^\s+(?:(?:ansible\.\w+\.\w+|become|register|delegate_to):|uri:\n\s+\w+:)`)
 	values        = regexp.MustCompile(`\A(?i:[^\n]*values[^\n/]*\.ya?ml)\n|\A[^\n]*\.ya?ml\n(?s:.*)\{\{-?\s*\.(?:Release|Values)\b`)
 	yamlCommand   = regexp.MustCompile(`\A[^\n]*\.ya?ml\n(?s:.*)\bcurl\s`)
 	jq            = regexp.MustCompile(`\bjq\b[^\n]*\{\s*\w+\s*:`)
