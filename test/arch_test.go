@@ -46,7 +46,7 @@ func arrows() []rule {
 		of(`outbox/.+`, true, `outbox`),         // writers, one a driver
 		of(`source`, false, `outbox`),
 		of(`sink`, false, `outbox`),
-		of(`internal/(?:glob|socket)`, false),
+		of(`internal/(?:glob|lazyregexp|socket)`, false),
 		of(`router`, false, `outbox`, `sink`, `internal/glob`),
 		of(`checkpoint`, false, `source`, `outbox`),
 		of(`relay`, false, `outbox`, `source`, `sink`, `router`, `checkpoint`, `relay/(?:lane|memory)`),
@@ -79,10 +79,10 @@ func arrows() []rule {
 		// The file format fills in the configuration of the parts, never of a kind.
 		of(`internal/config(/.*)?`, true, `outbox`, `source`, `sink`, `router`, `checkpoint`, `relay`, `internal/alert`, `internal/config/.+`),
 		of(`internal/propose`, false, `source/store/report`, `outbox`), // pure
-		of(`internal/debezium`, true, `router`, `outbox`, `sink`, `internal/debezium/forms`),
-		of(`internal/debezium/forms`, true),                                   // texts alone
+		of(`internal/debezium`, true, `router`, `outbox`, `sink`, `internal/lazyregexp`, `internal/debezium/forms`),
+		of(`internal/debezium/forms`, true, `internal/lazyregexp`),            // texts alone
 		of(`internal/demo`, true, `internal/pgserver`, `source/mysql/server`), // it knows the program by its command line; its shop connects as the relay does
-		of(`internal/pgserver`, true),                                         // the demo's server, which knows nothing of us
+		of(`internal/pgserver`, true), // the demo's server, which knows nothing of us
 		of(`deploy/.+`, true, `test/servers`),
 		of(`cmd/tailbox/cli`, false),
 		of(`cmd/tailbox/pipeline`, true, `(?:outbox|source|sink|router|checkpoint|relay|internal)(?:/.+)?`, `cmd/tailbox/cli`),

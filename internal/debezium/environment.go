@@ -1,32 +1,32 @@
 package debezium
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tailbox/tailbox/internal/debezium/forms"
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 	"github.com/tailbox/tailbox/router"
 )
 
 // underscored and variableOf are the names of the environment's variables that count before an option: MicroProfile's rule, the second in capitals.
-func underscored(option string) string { return notInName.ReplaceAllString(option, "_") }
+func underscored(option string) string { return notInName().ReplaceAllString(option, "_") }
 
 func variableOf(option string) string { return strings.ToUpper(underscored(option)) }
 
 // shellLine is a value without quotes behind which a line of a shell goes on.
-var shellLine = regexp.MustCompile(`^[^"'\s]*(?:;\s|\s(?:&&|\|\|?)\s)|^[^"']*\$\(`)
+var shellLine = lazyregexp.New(`^[^"'\s]*(?:;\s|\s(?:&&|\|\|?)\s)|^[^"']*\$\(`)
 
 // defaulted begins a reference with a default in a .env file.
-var defaulted = regexp.MustCompile(`\$\{(\w+):?-`)
+var defaulted = lazyregexp.New(`\$\{(\w+):?-`)
 
 var (
 	// inQuotes is a value in quotes, and perhaps a comment behind it.
-	inQuotes = regexp.MustCompile(`^(?:'([^']*)'|"((?:[^"\\]|\\.)*)")(?:\s+#.*)?$`)
+	inQuotes = lazyregexp.New(`^(?:'([^']*)'|"((?:[^"\\]|\\.)*)")(?:\s+#.*)?$`)
 	// escaped is a quote or a backslash in double quotes.
-	escaped = regexp.MustCompile(`\\(["\\])`)
+	escaped = lazyregexp.New(`\\(["\\])`)
 	// bareName is a reference without braces, and what takes its meaning away.
-	bareName = regexp.MustCompile(`[$\\]?\$[A-Za-z_]\w*`)
+	bareName = lazyregexp.New(`[$\\]?\$[A-Za-z_]\w*`)
 )
 
 // readVariables reads a .env file; nil if a line is none of such a file. Values are as they are written, but for quotes around them, a comment behind
@@ -40,22 +40,22 @@ func readVariables(file string, text []byte) (given []*setting) {
 			continue
 		}
 		key, value, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "export ")), "=")
-		if !ok || !anyVariable.MatchString(key) {
+		if !ok || !anyVariable().MatchString(key) {
 			return nil
 		}
 		value = strings.TrimSpace(value)
-		if !strings.HasSuffix(file, ".env") && shellLine.MatchString(value) {
+		if !strings.HasSuffix(file, ".env") && shellLine().MatchString(value) {
 			return nil // a script of one line, say
 		}
 		literal := strings.HasPrefix(value, "'")
-		if m := inQuotes.FindStringSubmatch(value); m != nil {
-			value = m[1] + escaped.ReplaceAllString(m[2], "$1") // one of them is empty
+		if m := inQuotes().FindStringSubmatch(value); m != nil {
+			value = m[1] + escaped().ReplaceAllString(m[2], "$1") // one of them is empty
 		} else if at := strings.Index(value, " #"); at >= 0 {
 			value = strings.TrimSpace(value[:at])
 		}
 		if !literal { // as Debezium Server has a reference and a default
-			value = defaulted.ReplaceAllString(value, "${$1:")
-			value = bareName.ReplaceAllStringFunc(value, func(name string) string {
+			value = defaulted().ReplaceAllString(value, "${$1:")
+			value = bareName().ReplaceAllStringFunc(value, func(name string) string {
 				if !slices.ContainsFunc(given, func(s *setting) bool { return s.key == name[1:] }) {
 					return name
 				}
@@ -134,7 +134,7 @@ func (c *conversion) fromVariable(key, name string) bool {
 	switch {
 	case given != nil: // it may be a reference to what the environment will have
 		s.raw, s.file, s.line, s.dollars, s.origin = given.raw, given.file, given.line, given.dollars, given
-	case (strings.HasPrefix(key, otherPrefix) || c.copied(key)) && envName.MatchString(name):
+	case (strings.HasPrefix(key, otherPrefix) || c.copied(key)) && envName().MatchString(name):
 		s.raw = "${" + name + "}"
 	}
 	c.file(key, s)
@@ -160,7 +160,7 @@ func (c *conversion) fromNames() {
 	}
 	v := &c.variables
 	for _, name := range slices.Sorted(slices.Values(v.names)) {
-		if v.looked[name] || !optionVariable.MatchString(name) || kubernetesVariable.MatchString(name) {
+		if v.looked[name] || !optionVariable().MatchString(name) || kubernetesVariable().MatchString(name) {
 			continue
 		}
 		plain := strings.TrimPrefix(strings.ToUpper(name), variableOf("%"+c.inForce+"."))
@@ -178,13 +178,15 @@ func (c *conversion) fromNames() {
 }
 
 // systemProperty is an option of Debezium Server among the arguments of Java.
-var systemProperty = regexp.MustCompile(`-D((?:%[^.\s]+\.)?debezium\.[^=\s]+|quarkus\.profile)=`)
+const systemProperty = `-D((?:%[^.\s]+\.)?debezium\.[^=\s]+|quarkus\.profile)=`
+
+var properties = lazyregexp.New(systemProperty)
 
 // systemProperties refuses variables that hand options to Java.
 func (c *conversion) systemProperties() {
 	for _, name := range []string{"DEBEZIUM_OPTS", "JAVA_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"} {
 		value, _ := c.variables.get(name)
-		if found := systemProperty.FindStringSubmatch(value); found != nil {
+		if found := properties().FindStringSubmatch(value); found != nil {
 			p := &Problem{Key: "$" + name, Reason: "sets " + found[1] + " as a system property of Java, which counts before files and other variables: take each -Ddebezium… out of it, and give the option in a file"}
 			if given := c.variables.given[name]; given != nil {
 				p.file, p.line = given.file, given.line
@@ -287,7 +289,7 @@ func (s *setting) itself() (byDefault string, itself bool) {
 // serve reports whether a file sets a variable of Debezium Server; beside: one that stands beside a process.
 func (v *variables) serve(beside bool) bool {
 	for name, s := range v.given {
-		if optionVariable.MatchString(name) && (s.beside || !beside) {
+		if optionVariable().MatchString(name) && (s.beside || !beside) {
 			return true
 		}
 	}
@@ -319,7 +321,7 @@ func (v *variables) look(name string) (value string, set bool) {
 
 // optionVariable is a variable that stands for an option of Debezium Server. kubernetesVariable is one that Kubernetes sets for a service.
 var (
-	notInName          = regexp.MustCompile(`[^A-Za-z0-9]`)
-	optionVariable     = regexp.MustCompile(`(?i)^(_[A-Z0-9]+_)?DEBEZIUM_(SOURCE|SINK|FORMAT|TRANSFORMS|PREDICATES)(_|$)`)
-	kubernetesVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP)(_[A-Z]+)?)?)$`)
+	notInName          = lazyregexp.New(`[^A-Za-z0-9]`)
+	optionVariable     = lazyregexp.New(`(?i)^(_[A-Z0-9]+_)?DEBEZIUM_(SOURCE|SINK|FORMAT|TRANSFORMS|PREDICATES)(_|$)`)
+	kubernetesVariable = lazyregexp.New(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP)(_[A-Z]+)?)?)$`)
 )

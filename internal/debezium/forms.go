@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tailbox/tailbox/internal/debezium/forms"
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 	"github.com/tailbox/tailbox/router"
 )
 
@@ -20,19 +20,19 @@ const formsRead = "tailbox reads properties, a connector as JSON or YAML (alone,
 	"DebeziumServer of its operator, compose files, .env files, and scripts, files of HTTP clients, collections of Postman and exports of Insomnia that send one connector"
 
 var (
-	curl        = regexp.MustCompile(`(?m)^[^={\n]*\bcurl\s|\$\(\s*curl\s`)
-	body        = regexp.MustCompile(`\{\s*"`)
-	named       = regexp.MustCompile(`connector\.class|"config\b`)
-	object      = regexp.MustCompile(`\A(?:\{\s*"|\[\s*\{)`)
-	yamlKey     = regexp.MustCompile(`(?m)^(?:apiVersion|kind|services|spec|config|items|connector\.class|name):(?:\s|$)|^---(?:\s|$)`)
-	variable    = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
-	anyVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	scriptName  = regexp.MustCompile(`(?i)\.(?:sh|bash)$`)
-	external    = regexp.MustCompile(`(?m)^(?:<(?:@\S*)?[ \t]+|file,)([^\s;]+)`)
-	printed     = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[\s=]*["']?(?:@-|\$)`)
-	interpolate = regexp.MustCompile(`\$\$|\$[A-Za-z_][A-Za-z0-9_]*|\$\{`)
-	composed    = regexp.MustCompile(`(?s)^\$\{?([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])(.*))?$`)
-	dependent   = regexp.MustCompile(`\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)`)
+	curl        = lazyregexp.New(`(?m)^[^={\n]*\bcurl\s|\$\(\s*curl\s`)
+	body        = lazyregexp.New(`\{\s*"`)
+	named       = lazyregexp.New(`connector\.class|"config\b`)
+	object      = lazyregexp.New(`\A(?:\{\s*"|\[\s*\{)`)
+	yamlKey     = lazyregexp.New(`(?m)^(?:apiVersion|kind|services|spec|config|items|connector\.class|name):(?:\s|$)|^---(?:\s|$)`)
+	variable    = lazyregexp.New(`^[A-Z_][A-Z0-9_]*$`)
+	anyVariable = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	scriptName  = lazyregexp.New(`(?i)\.(?:sh|bash)$`)
+	external    = lazyregexp.New(`(?m)^(?:<(?:@\S*)?[ \t]+|file,)([^\s;]+)`)
+	printed     = lazyregexp.New(`(?:\s-d|--data(?:-\w+)?|--json)[\s=]*["']?(?:@-|\$)`)
+	interpolate = lazyregexp.New(`\$\$|\$[A-Za-z_][A-Za-z0-9_]*|\$\{`)
+	composed    = lazyregexp.New(`(?s)^\$\{?([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])(.*))?$`)
+	dependent   = lazyregexp.New(`\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)`)
 )
 
 // readForm reads the options of a file, in whatever form they stand there. It returns its layer and its text; that of offsets is empty.
@@ -46,7 +46,7 @@ func (c *conversion) readForm(f File) (l *layer, text []byte) {
 	text = bytes.TrimSpace(whole)
 	bare := forms.WithoutComments(text)
 	extension := strings.ToLower(filepath.Ext(l.name))
-	if !slices.Contains([]string{".yaml", ".yml", ".json", ".properties", ".env"}, extension) && !object.Match(bare) {
+	if !slices.Contains([]string{".yaml", ".yml", ".json", ".properties", ".env"}, extension) && !object().Match(bare) {
 		if bare = c.program(l, bare); bare == nil {
 			return l, text
 		}
@@ -58,7 +58,7 @@ func (c *conversion) readForm(f File) (l *layer, text []byte) {
 		} else {
 			c.document(l, t)
 		}
-	case extension == ".yaml", extension == ".yml", yamlKey.Match(text) && !bytes.Contains(text, []byte("debezium.source.")) && extension != ".properties":
+	case extension == ".yaml", extension == ".yml", yamlKey().Match(text) && !bytes.Contains(text, []byte("debezium.source.")) && extension != ".properties":
 		if c.tasks(l, text) {
 			return l, nil
 		} else if documents, err := forms.ReadYAML(whole); err != nil {
@@ -79,7 +79,7 @@ func withoutBOM(text []byte) []byte { return bytes.TrimPrefix(forms.Decoded(text
 // read; nil if nothing is.
 func (c *conversion) program(l *layer, text []byte) (left []byte) {
 	form, alone := forms.Foreign(l.name, text)
-	if bodies := forms.Requests(text); forms.SendsConnector(text) && (form != forms.Markdown || named.MatchString(strings.Join(bodies, ""))) {
+	if bodies := forms.Requests(text); forms.SendsConnector(text) && (form != forms.Markdown || named().MatchString(strings.Join(bodies, ""))) {
 		c.bodies(l, bodies)
 		return nil
 	}
@@ -97,7 +97,7 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 		case errors.As(err, &wrong):
 			c.unreadable(l, "YAML", text, err)
 			return nil
-		case err != nil && form == "" && madeByJQ.Match(text):
+		case err != nil && form == "" && madeByJQ().Match(text):
 			c.unread = append(c.unread, unread{l.name, sendsPrinted})
 			return nil
 		case err != nil:
@@ -109,14 +109,14 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 		}
 	}
 	data, files := sentConnector(text, form), sentFiles(text)
-	if form == forms.Markdown && body.Match(text) { // it may show requests to others
+	if form == forms.Markdown && body().Match(text) { // it may show requests to others
 		files = sentFiles(toConnectors(text))
 	}
 	why := notSent
 	switch {
 	case alone, forms.HasNoOptions(form) && !sends && !forms.Declares(text), form == forms.Markdown && (!sends || data == nil && len(files) == 0):
 		why = forms.WhyUnread(l.name, text)
-	case !sends && (!scriptName.MatchString(l.name) || forms.Declares(text) || readVariables(l.name, text) != nil):
+	case !sends && (!scriptName().MatchString(l.name) || forms.Declares(text) || readVariables(l.name, text) != nil):
 		return text
 	case sends && data != nil:
 		return data
@@ -124,7 +124,7 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 		why = giveFiles(files, text)
 	case !sends && form != "":
 		why = forms.WhyUnread(l.name, text)
-	case sends && printed.Match(text):
+	case sends && printed().Match(text):
 		why = sendsPrinted
 	}
 	c.unread = append(c.unread, unread{l.name, why})
@@ -137,8 +137,8 @@ const notSent = "it is a script that sends no connector: " + formsRead
 // sentConnector is what may be the JSON of a connector in a script that cannot be read as a shell reads it; nil if nothing there is called as a connector's
 // options are. On a page, what stands between the first and the last brace is one document or prose.
 func sentConnector(text []byte, form string) []byte {
-	at, end := body.FindIndex(text), bytes.LastIndexByte(text, '}')
-	if at == nil || end <= at[0] || !named.Match(text[at[0]:end]) {
+	at, end := body().FindIndex(text), bytes.LastIndexByte(text, '}')
+	if at == nil || end <= at[0] || !named().Match(text[at[0]:end]) {
 		return nil
 	}
 	data := text[at[0] : end+1]
@@ -154,7 +154,7 @@ func (c *conversion) form(l *layer, why string) {
 }
 
 // placeholder stands in a template for a value of JSON without quotes, as in one of Terraform.
-var placeholder = regexp.MustCompile(`"\s*:\s*\$\{\w+\}`)
+var placeholder = lazyregexp.New(`"\s*:\s*\$\{\w+\}`)
 
 // unreadable notes that a text is not what it looks like.
 func (c *conversion) unreadable(l *layer, format string, text []byte, err error) {
@@ -162,7 +162,7 @@ func (c *conversion) unreadable(l *layer, format string, text []byte, err error)
 		c.form(l, fmt.Sprintf("it is a template (%v): give it with the values filled in, as helm template prints it", err))
 		return
 	}
-	if placeholder.Match(text) {
+	if placeholder().Match(text) {
 		c.form(l, fmt.Sprintf("it is a template (%v): give it with the values filled in", err))
 		return
 	}
@@ -298,7 +298,7 @@ func (c *conversion) bodies(l *layer, all []string) {
 		return
 	}
 	why := "no request in it sends a connector: " + formsRead
-	if file := external.FindStringSubmatch(strings.Join(all, "\n")); file != nil {
+	if file := external().FindStringSubmatch(strings.Join(all, "\n")); file != nil {
 		why = giveFiles(file[1:], nil)
 	}
 	c.unread = append(c.unread, unread{l.name, why})
@@ -325,7 +325,7 @@ func isConnector(t *forms.Tree) bool {
 
 // ofQuarkus reports whether what stands under debezium are options of Debezium Server. A program of Spring may have a connector there, and a chart its values.
 func ofQuarkus(t *forms.Tree) bool {
-	return t != nil && t.Get("connector.class") == nil && slices.ContainsFunc(t.Fields, func(f forms.Field) bool { return optionVariable.MatchString(variableOf(serverPrefix + f.Key)) })
+	return t != nil && t.Get("connector.class") == nil && slices.ContainsFunc(t.Fields, func(f forms.Field) bool { return optionVariable().MatchString(variableOf(serverPrefix + f.Key)) })
 }
 
 // nested reads options whose names stand in pieces, one inside the other, as Quarkus has them in YAML. Its key ~ is the name above.

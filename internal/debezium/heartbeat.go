@@ -1,18 +1,19 @@
 package debezium
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 )
 
 // sqlToken is a comment, a text, an identifier in double quotes or backticks, a word, or a sign that matters between names.
-var sqlToken = regexp.MustCompile(`--[^\n]*|(?s:/\*.*?\*/)|'(?:[^']|'')*'|"(?:[^"]|"")+"|` + "`[^`]+`" + `|[\p{L}_][\p{L}\p{N}_$]*|[^\s\p{L}_]`)
+var sqlToken = lazyregexp.New(`--[^\n]*|(?s:/\*.*?\*/)|'(?:[^']|'')*'|"(?:[^"]|"")+"|` + "`[^`]+`" + `|[\p{L}_][\p{L}\p{N}_$]*|[^\s\p{L}_]`)
 
 // writtenTo returns the tables that SQL inserts into or updates, each as its identifiers. A name somewhere else, such as that of a table that is
 // only read, does not count, nor does one that is part of a word or of a text. A table that rows are only deleted from may be an outbox that is cleaned.
 func writtenTo(sql string) [][]string {
-	tokens := slices.DeleteFunc(sqlToken.FindAllString(sql, -1), func(t string) bool {
+	tokens := slices.DeleteFunc(sqlToken().FindAllString(sql, -1), func(t string) bool {
 		return strings.HasPrefix(t, "--") || strings.HasPrefix(t, "/*")
 	})
 	is := func(i int, words ...string) bool {
@@ -57,10 +58,10 @@ func identifier(token string) (name string, ok bool) {
 	if strings.HasPrefix(token, `"`) && len(token) > 2 {
 		return strings.ReplaceAll(token[1:len(token)-1], `""`, `"`), true
 	}
-	return token, sqlWord.MatchString(token)
+	return token, sqlWord().MatchString(token)
 }
 
-var sqlWord = regexp.MustCompile(`^[\p{L}_]`)
+var sqlWord = lazyregexp.New(`^[\p{L}_]`)
 
 // heartbeatWrites reports whether the heartbeat's query writes to a table of table.include.list. A name without a schema counts as that of
 // the table, because the search path is not known; case does not count, as it does not for Debezium's lists.
@@ -73,4 +74,4 @@ func heartbeatWrites(query, table string) bool {
 }
 
 // beat is a word in the name of a table that is there for heartbeats.
-var beat = regexp.MustCompile(`(?i)heart_?beat|(?:^|_)(?:beat|ping|alive|pulse|hb)s?(?:_|$)`)
+var beat = lazyregexp.New(`(?i)heart_?beat|(?:^|_)(?:beat|ping|alive|pulse|hb)s?(?:_|$)`)

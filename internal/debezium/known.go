@@ -2,9 +2,10 @@ package debezium
 
 import (
 	_ "embed"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 )
 
 // optionsOfDebezium are the names of all options that Debezium 3.6.1 and Kafka Connect 4.0 define for a source, those of a Kafka producer (producer.)
@@ -29,27 +30,27 @@ func heard(option string) bool {
 
 // Options that only Debezium's connectors for some kinds of database know. Its drivers ignore noneKnows, which are SQL Server's and Oracle's.
 var (
-	postgresKnows   = regexp.MustCompile(`^(?:plugin\.name$|slot\.|publication\.|message\.prefix\.)`)
-	binlogKnows     = regexp.MustCompile(`^(?:gtid|database\.ssl)\.`)
-	mongoKnows      = regexp.MustCompile(`^(?:collection\.|cursor\.|mongodb\.|field\.(?:exclude\.list|blacklist|renames)$)`)
-	relationalKnows = regexp.MustCompile(`^(?:column\.|database\.|driver\.|table\.(?:(?:in|ex)clude\.list|(?:white|black)list)$)`)
-	allKnow         = regexp.MustCompile(`^database\.(?:(?:in|ex)clude\.list|(?:white|black)list)$`)
-	noneKnows       = regexp.MustCompile(`^database\.(?:names|instance|pdb\.name|applicationIntent|encrypt)$`)
+	postgresKnows   = lazyregexp.New(`^(?:plugin\.name$|slot\.|publication\.|message\.prefix\.)`)
+	binlogKnows     = lazyregexp.New(`^(?:gtid|database\.ssl)\.`)
+	mongoKnows      = lazyregexp.New(`^(?:collection\.|cursor\.|mongodb\.|field\.(?:exclude\.list|blacklist|renames)$)`)
+	relationalKnows = lazyregexp.New(`^(?:column\.|database\.|driver\.|table\.(?:(?:in|ex)clude\.list|(?:white|black)list)$)`)
+	allKnow         = lazyregexp.New(`^database\.(?:(?:in|ex)clude\.list|(?:white|black)list)$`)
+	noneKnows       = lazyregexp.New(`^database\.(?:names|instance|pdb\.name|applicationIntent|encrypt)$`)
 )
 
 // knows reports whether Debezium's connector for a kind of database knows an option. Other connectors may.
 func knows(kind, option string) bool {
 	switch {
-	case noneKnows.MatchString(option):
+	case noneKnows().MatchString(option):
 		return false
-	case postgresKnows.MatchString(option):
+	case postgresKnows().MatchString(option):
 		return kind == "postgres"
-	case binlogKnows.MatchString(option):
+	case binlogKnows().MatchString(option):
 		return kind == "mysql" || kind == "mariadb"
-	case mongoKnows.MatchString(option):
+	case mongoKnows().MatchString(option):
 		return kind == mongodb
-	case relationalKnows.MatchString(option):
-		return kind != mongodb || allKnow.MatchString(option)
+	case relationalKnows().MatchString(option):
+		return kind != mongodb || allKnow().MatchString(option)
 	}
 	return true
 }

@@ -3,12 +3,12 @@ package debezium
 import (
 	"cmp"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tailbox/tailbox/internal/debezium/forms"
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 )
 
 // A layer is what one file holds.
@@ -37,20 +37,20 @@ func (c *conversion) setApart(l *layer, from int) {
 // putTo is the address that a request sends the options of a connector to. It names the connector. remark is a line that is a comment, and noRequests the name
 // of a file that holds no requests.
 var (
-	putTo      = regexp.MustCompile(`/connectors/"?([\w.${}-]+)"?/config\b`)
-	remark     = regexp.MustCompile(`(?m)^\s*(?:#|//)[^\n]*`)
-	noRequests = regexp.MustCompile(`(?i)\.(?:ya?ml|properties|env)$`)
+	putTo      = lazyregexp.New(`/connectors/"?([\w.${}-]+)"?/config\b`)
+	remark     = lazyregexp.New(`(?m)^\s*(?:#|//)[^\n]*`)
+	noRequests = lazyregexp.New(`(?i)\.(?:ya?ml|properties|env)$`)
 )
 
 // nameFromAddress takes the name of a connector from the only such address in a script or a collection of requests, if its options have none. It returns
 // a name that holds a variable, which is not read.
 func (l *layer) nameFromAddress(text []byte) (variable *setting) {
-	if !l.has("connector.class") || l.has("name") || noRequests.MatchString(l.name) {
+	if !l.has("connector.class") || l.has("name") || noRequests().MatchString(l.name) {
 		return nil
 	}
-	text = remark.ReplaceAll(text, nil)
+	text = remark().ReplaceAll(text, nil)
 	var name *setting
-	for _, address := range putTo.FindAllSubmatch(text, -1) {
+	for _, address := range putTo().FindAllSubmatch(text, -1) {
 		found := &setting{key: "name", raw: forms.Followed(string(address[1]), text), file: l.name}
 		if name = cmp.Or(name, found); name.raw != found.raw {
 			return nil

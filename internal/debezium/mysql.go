@@ -49,7 +49,7 @@ func urlPart(s string) string {
 	var b strings.Builder
 	last := 0
 	escape := func(text string) { b.WriteString(strings.ReplaceAll(url.QueryEscape(text), "+", "%20")) }
-	for _, at := range reference.FindAllStringIndex(s, -1) {
+	for _, at := range reference().FindAllStringIndex(s, -1) {
 		escape(s[last:at[0]])
 		name, byDefault, has := strings.Cut(s[at[0]:at[1]-1], ":-")
 		if b.WriteString(name); has {

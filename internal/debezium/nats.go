@@ -96,12 +96,12 @@ func (c *conversion) natsServers(prefix string) {
 
 // masked is a text with other signs in place of its references, which may hold any.
 func masked(text string) string {
-	return reference.ReplaceAllStringFunc(text, func(ref string) string { return strings.Repeat("x", len(ref)) })
+	return reference().ReplaceAllStringFunc(text, func(ref string) string { return strings.Repeat("x", len(ref)) })
 }
 
 // unescaped is a part of a URL as it is meant. One with a reference stays.
 func unescaped(part string) string {
-	if plain, err := url.PathUnescape(part); err == nil && !reference.MatchString(part) {
+	if plain, err := url.PathUnescape(part); err == nil && !reference().MatchString(part) {
 		return plain
 	}
 	return part

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/internal/debezium/forms"
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 )
 
 // An offset is where a connector stopped, as Kafka Connect keeps it: by the connector's name and a partition, which holds the topic prefix.
@@ -23,7 +23,7 @@ type offset struct {
 }
 
 // consumed is a line of a console consumer that prints keys: an offset as Kafka Connect's topic has it.
-var consumed = regexp.MustCompile(`(?m)^(\["[^"\n]*",\{[^\n]*\}\])[\t ]+(\{[^\n]*\}|null)\r?$`)
+var consumed = lazyregexp.New(`(?m)^(\["[^"\n]*",\{[^\n]*\}\])[\t ]+(\{[^\n]*\}|null)\r?$`)
 
 // readOffsets reads a file of offsets: that of Debezium Server, what Kafka Connect answers to GET /connectors/NAME/offsets, lines of its topic of offsets
 // with their keys, or one offset alone. ok is false for files of another form.
@@ -55,7 +55,7 @@ func (c *conversion) readOffsets(file string, data []byte) (ok bool) {
 		return true
 	}
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\uFEFF")))
-	if lines := consumed.FindAllSubmatch(data, -1); len(lines) > 0 {
+	if lines := consumed().FindAllSubmatch(data, -1); len(lines) > 0 {
 		for _, line := range lines {
 			take(string(line[1]), string(line[2]))
 		}

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 )
 
 // prefixes are the options that topics begin with, of this and of earlier versions.
@@ -132,7 +134,7 @@ func (c *conversion) dropsNone(p *predicate, routed, renamed bool) bool {
 }
 
 // notInTopic is what Debezium replaces in the name of a topic.
-var notInTopic = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+var notInTopic = lazyregexp.New(`[^A-Za-z0-9._-]`)
 
 // topicOf is the topic that a table's changes have in front of the router; "" if it is named by another strategy than the connector's default.
 func (c *conversion) topicOf(table string) string {
@@ -149,5 +151,5 @@ func (c *conversion) topicOf(table string) string {
 	if prefix := c.topicPrefix(); prefix != nil {
 		topic = prefix.value + delimiter + strings.Replace(table, ".", delimiter, 1)
 	}
-	return notInTopic.ReplaceAllString(topic, "_")
+	return notInTopic().ReplaceAllString(topic, "_")
 }

@@ -2,11 +2,11 @@ package debezium
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tailbox/tailbox/internal/debezium/forms"
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 	"github.com/tailbox/tailbox/router"
 )
 
@@ -44,8 +44,8 @@ func (c *conversion) compose(l *layer, file *forms.Tree) {
 
 // ofCompose writes the references of compose in a text as Debezium Server has them. Compose fills in what a .env file sets; a secret stays a reference.
 func (c *conversion) ofCompose(s *setting, text string) string {
-	return eachReference(text, interpolate, func(ref string) string {
-		m := composed.FindStringSubmatch(strings.TrimSuffix(ref, "}"))
+	return eachReference(text, interpolate(), func(ref string) string {
+		m := composed().FindStringSubmatch(strings.TrimSuffix(ref, "}"))
 		switch {
 		case ref == "$$":
 			return "$"
@@ -85,7 +85,7 @@ func variablesOf(l *layer, container *forms.Tree) (given []*setting) {
 	}
 	for _, item := range environ.Items {
 		s := &setting{key: item.Is("name"), file: l.name, line: item.Line, dollars: "$$$$"}
-		s.raw = dependent.ReplaceAllStringFunc(item.Is("value"), func(ref string) string {
+		s.raw = dependent().ReplaceAllStringFunc(item.Is("value"), func(ref string) string {
 			if ref == "$$" {
 				return "$"
 			}
@@ -112,7 +112,7 @@ func ofKsql(given []*setting) {
 func (c *conversion) process(l *layer, given []*setting, of *forms.Tree, place, others, field, fix string) {
 	ofKsql(given)
 	server, worker := serves(given), works(given) || slices.ContainsFunc(given, func(s *setting) bool {
-		return ofConverter(workerOption(s.key)) || imageName.MatchString(of.Is("image")) && slices.Contains(imageVariables(), s.key)
+		return ofConverter(workerOption(s.key)) || imageName().MatchString(of.Is("image")) && slices.Contains(imageVariables(), s.key)
 	})
 	if !server && !worker && !mayRun(of.Is("image")) {
 		return
@@ -134,18 +134,18 @@ func (c *conversion) process(l *layer, given []*setting, of *forms.Tree, place, 
 // debeziumImage is the name of an image that may run Debezium: one of it, or Confluent's of Kafka Connect. besideImage is that of one which runs beside it, such
 // as debezium/example-postgres.
 var (
-	debeziumImage = regexp.MustCompile(`debezium|\bcp-(?:kafka|server)-connect`)
-	runningImage  = regexp.MustCompile(`(?:server|connect)[^/]*$`)
-	besideImage   = regexp.MustCompile(`(?:^|/)debezium/|(?:postgres|mysql|maria|mongo|kafka|zookeeper)[^/]*$`)
+	debeziumImage = lazyregexp.New(`debezium|\bcp-(?:kafka|server)-connect`)
+	runningImage  = lazyregexp.New(`(?:server|connect)[^/]*$`)
+	besideImage   = lazyregexp.New(`(?:^|/)debezium/|(?:postgres|mysql|maria|mongo|kafka|zookeeper)[^/]*$`)
 )
 
 // mayRun reports whether an image may run Debezium.
 func mayRun(image string) bool {
-	return debeziumImage.MatchString(image) && (runningImage.MatchString(image) || !besideImage.MatchString(image))
+	return debeziumImage().MatchString(image) && (runningImage().MatchString(image) || !besideImage().MatchString(image))
 }
 
 // imageName is the name of Debezium's image of Kafka Connect, in whatever registry.
-var imageName = regexp.MustCompile(`(?:^|/)debezium/connect(?:-base)?(?:[:@]|$)`)
+var imageName = lazyregexp.New(`(?:^|/)debezium/connect(?:-base)?(?:[:@]|$)`)
 
 // inImage reports whether a worker runs in Debezium's image, or in one built on it: no worker starts without a topic for its configurations, and only the
 // script of that image takes the topic's name from a variable without CONNECT_ in front.
@@ -153,7 +153,7 @@ func inImage(image string, given []*setting) bool {
 	has := func(name string) bool {
 		return slices.ContainsFunc(given, func(s *setting) bool { return s.key == name })
 	}
-	return imageName.MatchString(image) || has(configTopic) && !has("CONNECT_"+configTopic) && inOne(given) == ""
+	return imageName().MatchString(image) || has(configTopic) && !has("CONNECT_"+configTopic) && inOne(given) == ""
 }
 
 // configTopic is the variable of the topic that a worker keeps its configurations in.
@@ -180,7 +180,7 @@ func (c *conversion) converterDefaults() {
 }
 
 // inCommand is an option of Debezium Server in a command.
-var inCommand = regexp.MustCompile(systemProperty.String() + `|(?i)\b(?:_[A-Z0-9]+_)?DEBEZIUM_(?:SOURCE|SINK|FORMAT|TRANSFORMS|PREDICATES)_\w+=`)
+var inCommand = lazyregexp.New(systemProperty + `|(?i)\b(?:_[A-Z0-9]+_)?DEBEZIUM_(?:SOURCE|SINK|FORMAT|TRANSFORMS|PREDICATES)_\w+=`)
 
 // unreadCommand refuses options that the command of a process sets.
 func (c *conversion) unreadCommand(l *layer, of *forms.Tree, place string) {
@@ -190,7 +190,7 @@ func (c *conversion) unreadCommand(l *layer, of *forms.Tree, place string) {
 			continue
 		}
 		command.Walk(func(t *forms.Tree) {
-			if found := inCommand.FindString(t.Text); found != "" {
+			if found := inCommand().FindString(t.Text); found != "" {
 				c.problems = append(c.problems, &Problem{file: l.name, line: t.Line, Key: place + key, Value: found,
 					Reason: "sets an option in the command, which is not read: give the option in a file or as a variable, and take it out of the command"})
 			}
@@ -199,7 +199,7 @@ func (c *conversion) unreadCommand(l *layer, of *forms.Tree, place string) {
 }
 
 // mountedOptions is where Debezium Server finds its options in its image, as the target of a mount.
-var mountedOptions = regexp.MustCompile(`(?:^|:)/debezium/conf(?:ig)?/?(?:application\.(?:properties|ya?ml))?(?::|$)`)
+var mountedOptions = lazyregexp.New(`(?:^|:)/debezium/conf(?:ig)?/?(?:application\.(?:properties|ya?ml))?(?::|$)`)
 
 // unreadMounts reports mounts that bring options of Debezium Server if no such file is given.
 func (c *conversion) unreadMounts(l *layer, of *forms.Tree, place string) {
@@ -209,7 +209,7 @@ func (c *conversion) unreadMounts(l *layer, of *forms.Tree, place string) {
 			continue
 		}
 		for _, mount := range mounts.Items {
-			if target := cmp.Or(mount.Text, mount.Is("target"), mount.Is("mountPath")); mountedOptions.MatchString(target) {
+			if target := cmp.Or(mount.Text, mount.Is("target"), mount.Is("mountPath")); mountedOptions().MatchString(target) {
 				c.wanted = append(c.wanted, wanted{"", &Problem{file: l.name, line: mount.Line, Key: place + key, Value: target,
 					Reason: "is not read: give the application.properties that is mounted there beside this file, or remove this if there is none"}})
 			}
@@ -228,7 +228,7 @@ func ofConverter(option string) bool {
 // serves reports whether variables are those of a Debezium Server, and works whether they are those of a worker of Kafka Connect.
 func serves(given []*setting) bool {
 	return slices.ContainsFunc(given, func(s *setting) bool {
-		return optionVariable.MatchString(s.key) || strings.HasPrefix(s.key, serverPrefix)
+		return optionVariable().MatchString(s.key) || strings.HasPrefix(s.key, serverPrefix)
 	})
 }
 
@@ -256,7 +256,7 @@ func imageVariables() []string {
 }
 
 // groupVariable is the variable of a worker's group, with its value.
-var groupVariable = regexp.MustCompile(`^(?:CONNECT_)?GROUP_ID=.|CONNECT_CONFIGURATION=`)
+var groupVariable = lazyregexp.New(`^(?:CONNECT_)?GROUP_ID=.|CONNECT_CONFIGURATION=`)
 
 // deciding returns those variables of a worker, with their values, that are the same in each worker of a group, sorted.
 func deciding(given []*setting) []string {
@@ -298,7 +298,7 @@ func (c *conversion) environWorker(l *layer, given []*setting, beside bool) {
 		switch {
 		case c.worked == nil:
 			c.worked = options
-		case slices.Equal(options, c.worked) && slices.ContainsFunc(options, groupVariable.MatchString):
+		case slices.Equal(options, c.worked) && slices.ContainsFunc(options, groupVariable().MatchString):
 			c.out.ignored(&setting{key: "another worker of Kafka Connect"}, "it has the group and the options of the one before")
 			return
 		default:
@@ -307,7 +307,7 @@ func (c *conversion) environWorker(l *layer, given []*setting, beside bool) {
 		}
 	}
 	for _, s := range given {
-		if !optionVariable.MatchString(s.key) {
+		if !optionVariable().MatchString(s.key) {
 			c.variables.give(s, beside)
 		}
 	}
@@ -359,7 +359,7 @@ const changesNothing = "it sets no option that changes the messages"
 
 // ofConnect writes references as Kafka Connect has them: one stays a reference to the environment. A default decides now.
 func (c *conversion) ofConnect(raw string) string {
-	return eachReference(raw, expression, func(ref string) string {
+	return eachReference(raw, expression(), func(ref string) string {
 		if ref == "$$" {
 			return ref
 		}
@@ -388,7 +388,7 @@ func inOne(given []*setting) string {
 }
 
 // loginVariable is the rest of the name of a variable, of such an image, that secures the connection of producers too.
-var loginVariable = regexp.MustCompile(`^(?:TLS|TRUSTED_CERTS|SASL|OAUTH)(?:_|$)`)
+var loginVariable = lazyregexp.New(`^(?:TLS|TRUSTED_CERTS|SASL|OAUTH)(?:_|$)`)
 
 // unpacked returns the options of a worker whose properties stand in one variable.
 func (c *conversion) unpacked(given []*setting, prefix string, beside bool) (own []*setting) {
@@ -401,7 +401,7 @@ func (c *conversion) unpacked(given []*setting, prefix string, beside bool) (own
 			for _, p := range router.ParseProperties([]byte(c.ofConnect(s.raw))) {
 				own = append(own, &setting{key: p.Key, raw: p.Value, file: s.file, line: s.line})
 			}
-		case ours && loginVariable.MatchString(name) && s.raw != "" && s.raw != "false":
+		case ours && loginVariable().MatchString(name) && s.raw != "" && s.raw != "false":
 			c.problems = append(c.problems, &Problem{file: s.file, line: s.line, Key: "$" + s.key,
 				Reason: "is not read: write producer.security.protocol, producer.sasl.* and producer.ssl.* into " + prefix + "CONFIGURATION, and remove it"})
 		case beside:

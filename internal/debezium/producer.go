@@ -1,13 +1,14 @@
 package debezium
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 )
 
 // classOfProducer is an option that names a class of a producer. The producer hands all its options on to it.
-var classOfProducer = regexp.MustCompile(`(?:\.serializer|partitioner\.class|interceptor\.classes)$`)
+var classOfProducer = lazyregexp.New(`(?:\.serializer|partitioner\.class|interceptor\.classes)$`)
 
 // A producer is the options of a Kafka producer, which stand behind one of several prefixes; the first wins.
 type producer struct {
@@ -144,7 +145,7 @@ func (p *producer) others() {
 // unknownAll tells what is left of options whose names begin so, and lists those that a Kafka producer does not know.
 func (p *producer) unknownAll(begin string) {
 	why := unheardOf
-	if slices.ContainsFunc(p.problems, func(told *Problem) bool { return classOfProducer.MatchString(told.Key) }) {
+	if slices.ContainsFunc(p.problems, func(told *Problem) bool { return classOfProducer().MatchString(told.Key) }) {
 		why = "it may be an option of the class that is refused"
 	}
 	for _, prefix := range p.prefixes {

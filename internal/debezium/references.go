@@ -8,18 +8,24 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/internal/debezium/forms"
+	"github.com/tailbox/tailbox/internal/lazyregexp"
+)
+
+const (
+	providedPattern = `\$\{([^{}:]+):(?:(?:[^{}:]|\$\{[^{}]*\})*:)?([^{}]*)\}`
+	filledInPattern = `\$\{[A-Za-z_][A-Za-z0-9_]*\}`
 )
 
 var (
 	// expression begins a reference of MicroProfile's configuration, or is a $ that is escaped.
-	expression = regexp.MustCompile(`\$\$|\$\{`)
+	expression = lazyregexp.New(`\$\$|\$\{`)
 	// provided is a reference to a provider of Kafka Connect's configuration: its name, a path that may be left out and may hold another reference, and a key.
-	provided = regexp.MustCompile(`\$\{([^{}:]+):(?:(?:[^{}:]|\$\{[^{}]*\})*:)?([^{}]*)\}`)
+	provided = lazyregexp.New(providedPattern)
 	// filledIn is a reference that Kafka Connect does not know, so that something fills it in before.
-	filledIn         = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
-	providedOrFilled = regexp.MustCompile(provided.String() + "|" + filledIn.String())
+	filledIn         = lazyregexp.New(filledInPattern)
+	providedOrFilled = lazyregexp.New(providedPattern + "|" + filledInPattern)
 	// envName is what tailbox.yaml takes for the name of a variable.
-	envName = regexp.MustCompile(`^[A-Z0-9_]+$`)
+	envName = lazyregexp.New(`^[A-Z0-9_]+$`)
 )
 
 // producerPrefixes begin the options of a Kafka producer, those that count first in front.
@@ -67,17 +73,17 @@ func (c *conversion) resolveAll() {
 			continue
 		}
 		now, fault := c.resolve(key, s.raw, true)
-		if own := strings.Count(reference.ReplaceAllString(s.value, ""), ","); fault == "" && (own != strings.Count(s.value, ",") || own != strings.Count(now, ",")) {
+		if own := strings.Count(reference().ReplaceAllString(s.value, ""), ","); fault == "" && (own != strings.Count(s.value, ",") || own != strings.Count(now, ",")) {
 			s.value = now // a comma within a reference, or in what it stands for
 		}
 	}
 }
 
 // template is a placeholder of Helm, Postman or an HTTP client.
-var template = regexp.MustCompile(`\{\{[^{}]*\}\}`)
+var template = lazyregexp.New(`\{\{[^{}]*\}\}`)
 
 // reference is a variable as tailbox.yaml has it.
-var reference = regexp.MustCompile(`\$\{[A-Z0-9_]+(:-[^}]*)?\}`)
+var reference = lazyregexp.New(`\$\{[A-Z0-9_]+(:-[^}]*)?\}`)
 
 // resolve returns what a value is with its references resolved, or why that cannot be done. Variables of the environment stay
 // references to them, or are taken as they are now.
@@ -85,7 +91,7 @@ func (c *conversion) resolve(key, raw string, now bool) (value, fault string) {
 	if !strings.HasSuffix(key, "password") { // whose blanks count
 		raw = strings.TrimSpace(raw)
 	}
-	if found := template.FindString(raw); found != "" {
+	if found := template().FindString(raw); found != "" {
 		return raw, found + " is filled in before Debezium sees it: write the value"
 	}
 	r := resolver{c: c, key: key, now: now}
@@ -152,7 +158,7 @@ func (r *resolver) expressions(s string) string {
 	if r.c.server {
 		s = strings.ReplaceAll(s, `\$`, "$$")
 	}
-	return eachReference(s, expression, func(ref string) string {
+	return eachReference(s, expression(), func(ref string) string {
 		if ref == "$$" && !r.c.server {
 			return ref
 		} else if ref == "$$" {
@@ -166,7 +172,7 @@ func (r *resolver) expressions(s string) string {
 			return r.wrong(ref, "%s is a reference whose name holds another one, which is not read: write the value", ref)
 		}
 		other := r.c.settings[otherPrefix+name]
-		if r.c.variables.known(name) || envName.MatchString(name) && other == nil {
+		if r.c.variables.known(name) || envName().MatchString(name) && other == nil {
 			return r.variable(ref, name, byDefault)
 		}
 		if other != nil {
@@ -206,7 +212,7 @@ func (r *resolver) variable(ref, name, byDefault string) string {
 			given, byDefault = r.c.variables.plain[name], cmp.Or(own, byDefault)
 		}
 	}
-	now := r.now || !envName.MatchString(name)
+	now := r.now || !envName().MatchString(name)
 	switch {
 	case set && given != nil && !now && (given.hidden || ofSecret(name, r.c.settings[r.key], ref)):
 		r.c.setBefore(name, "its value in "+given.file)
@@ -225,7 +231,7 @@ func (r *resolver) variable(ref, name, byDefault string) string {
 	text := byDefault[1:]
 	if strings.Contains(text, "${") { // tailbox.yaml has no default within a default
 		other := resolver{c: r.c, key: r.key, now: true, open: append(slices.Clone(r.open), name)}
-		if text = other.expressions(text); other.fault != "" || forms.SecretName.MatchString(byDefault) {
+		if text = other.expressions(text); other.fault != "" || forms.SecretName().MatchString(byDefault) {
 			return "${" + name + "}"
 		}
 	}
@@ -240,7 +246,7 @@ func (r *resolver) variable(ref, name, byDefault string) string {
 
 // ofSecret reports whether a reference in an option stands for a secret.
 func ofSecret(name string, option *setting, ref string) bool {
-	return forms.SecretName.MatchString(name) || (&setting{key: name}).secret() || option != nil &&
+	return forms.SecretName().MatchString(name) || (&setting{key: name}).secret() || option != nil &&
 		(strings.HasSuffix(strings.ToLower(option.key), "password") || option.secret() && strings.TrimSpace(option.raw) == ref)
 }
 
@@ -257,11 +263,11 @@ func (r *resolver) nested(name, value string) string {
 // providers resolves the references of Kafka Connect to the environment. What other providers find is not known here: where a value is only copied, a
 // variable stands for it; else it is wrong.
 func (r *resolver) providers(s string) string {
-	return providedOrFilled.ReplaceAllStringFunc(s, func(ref string) string {
-		if filledIn.FindString(ref) == ref {
+	return providedOrFilled().ReplaceAllStringFunc(s, func(ref string) string {
+		if filledIn().FindString(ref) == ref {
 			return r.filled(ref)
 		}
-		parts := provided.FindStringSubmatch(ref)
+		parts := provided().FindStringSubmatch(ref)
 		provider, name := parts[1], parts[2]
 		if !r.c.isEnvironment(provider) && !r.now {
 			return "${" + r.c.standsFor(variableOf(strings.TrimPrefix(r.key, "source.")), "what Kafka Connect finds as "+strings.Trim(ref, "${}")) + "}"
@@ -270,7 +276,7 @@ func (r *resolver) providers(s string) string {
 			return r.wrong(ref, "Kafka Connect looks this up by its provider %s, which is not built into tailbox: put what it finds into an environment variable in capitals, "+
 				"and write ${env:NAME} in place of %s in the file that is imported", provider, ref)
 		}
-		if !envName.MatchString(name) {
+		if !envName().MatchString(name) {
 			return r.wrong(ref, "%s cannot stand in tailbox.yaml, whose variables have names of capitals, digits and underscores: give the variable such a name, or write its value", ref)
 		}
 		return r.variable(ref, name, "")
@@ -278,14 +284,14 @@ func (r *resolver) providers(s string) string {
 }
 
 // ownSyntax are options in whose own syntax a reference names a group, say, or whose references stay.
-var ownSyntax = regexp.MustCompile(`\.(replacement|regex|pattern)$|^sasl\.jaas\.config$`)
+var ownSyntax = lazyregexp.New(`\.(replacement|regex|pattern)$|^sasl\.jaas\.config$`)
 
 // filled resolves a reference that a tool such as envsubst replaces before Kafka Connect reads the connector. It writes no secret. In an option that is
 // not copied, one in small letters is part of the option's own syntax.
 func (r *resolver) filled(ref string) string {
 	name := ref[len("${") : len(ref)-1]
-	inCapitals := envName.MatchString(name)
-	if r.now && ownSyntax.MatchString(r.key) || !inCapitals && !r.c.copied(r.key) {
+	inCapitals := envName().MatchString(name)
+	if r.now && ownSyntax().MatchString(r.key) || !inCapitals && !r.c.copied(r.key) {
 		return ref
 	}
 	given := r.c.variables.plain[name]
@@ -322,7 +328,7 @@ func (r *resolver) shell(ref string) string {
 	name, hidden := forms.SetSecret(name)
 	name, byDefault, has := strings.Cut(name, "-")
 	name, orEmpty := strings.CutSuffix(name, ":")
-	if !anyVariable.MatchString(name) {
+	if !anyVariable().MatchString(name) {
 		if !has {
 			asWritten = "$" + name
 		}
@@ -360,10 +366,10 @@ func (r *resolver) shell(ref string) string {
 			"set it to what the script gets, or write its value into the script", asWritten)
 	case r.now, set && given != nil && !ofSecret(name, r.c.settings[r.key], ref):
 		return now()
-	case set && given != nil && envName.MatchString(name):
+	case set && given != nil && envName().MatchString(name):
 		r.c.setBefore(name, "its value in "+given.file)
 		return "${" + name + "}"
-	case !envName.MatchString(name):
+	case !envName().MatchString(name):
 		from := "the value of the script's " + name
 		if byDefault != "" {
 			from += ", or " + forms.Show(strings.ReplaceAll(byDefault, forms.ReferencePrefix, "${")) + " if that is not set"

@@ -145,7 +145,7 @@ func (c *conversion) configMap(l *layer, t *forms.Tree) {
 		for _, f := range files.Fields {
 			switch {
 			case f.Value.Kind != forms.Scalar:
-			case variable.MatchString(f.Key), optionVariable.MatchString(f.Key), strings.HasPrefix(f.Key, serverPrefix):
+			case variable().MatchString(f.Key), optionVariable().MatchString(f.Key), strings.HasPrefix(f.Key, serverPrefix):
 				given = append(given, &setting{key: f.Key, raw: f.Value.Text, file: l.name, line: f.Value.Line, hidden: t.Is("kind") == "Secret"})
 			case strings.HasSuffix(f.Key, ".sh") && !strings.Contains(f.Value.Text, "connector.class"): // it starts something
 			case strings.ContainsAny(f.Value.Text, "=:{"):

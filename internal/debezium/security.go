@@ -1,8 +1,9 @@
 package debezium
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 )
 
 // security writes tls and sasl of a producer.
@@ -28,7 +29,7 @@ func (p *producer) security() {
 	p.ignoreAll("security.protocol does not ask for SASL", "sasl.")
 }
 
-var jaasOption = regexp.MustCompile(`(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"']+)`)
+var jaasOption = lazyregexp.New(`(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"']+)`)
 
 func (p *producer) sasl(protocol *setting) {
 	mechanism, jaas := p.get("sasl.mechanism"), p.get("sasl.jaas.config")
@@ -61,13 +62,13 @@ func (p *producer) sasl(protocol *setting) {
 
 // login writes username and password of a JAAS configuration.
 func (p *producer) login(jaas *setting) {
-	found := jaasOption.FindAllStringSubmatch(jaas.value, -1)
+	found := jaasOption().FindAllStringSubmatch(jaas.value, -1)
 	if len(found) != 2 { // a variable that is more than one of the two
 		if jaas.value, jaas.fault = p.resolve("sasl.jaas.config", jaas.raw, true); jaas.fault != "" {
 			p.tell(jaas)
 			return
 		}
-		found = jaasOption.FindAllStringSubmatch(jaas.value, -1)
+		found = jaasOption().FindAllStringSubmatch(jaas.value, -1)
 	}
 	if len(found) != 2 || found[0][1] == found[1][1] {
 		p.problem(jaas, "must hold username and password once each, as in ScramLoginModule required username=\"relay\" password=\"…\";")

@@ -4,9 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 )
 
 // connectors are the kinds of database by the classes of their connectors.
@@ -16,10 +17,10 @@ func connectors() map[string]string {
 }
 
 // ofKnown is the package of a connector for a database that is read.
-var ofKnown = regexp.MustCompile(`^io\.debezium\.connector\.(postgresql|mysql|mariadb|mongodb)\.`)
+var ofKnown = lazyregexp.New(`^io\.debezium\.connector\.(postgresql|mysql|mariadb|mongodb)\.`)
 
 // managed is a connector that Confluent Cloud runs.
-var managed = regexp.MustCompile(`^(Postgres|MySql|MariaDb|MongoDb|SqlServer)\w*Source(V2)?$`)
+var managed = lazyregexp.New(`^(Postgres|MySql|MariaDb|MongoDb|SqlServer)\w*Source(V2)?$`)
 
 const mongodb = "mongodb"
 
@@ -53,11 +54,11 @@ func (c *conversion) source() (ok bool) {
 			c.problem(class, otherPackage, meant)
 			return false
 		}
-		if managed.MatchString(class.value) {
+		if managed().MatchString(class.value) {
 			c.problem(class, "is a managed connector of Confluent Cloud, whose options and defaults are not Debezium's: write the options that Debezium's own connector would have, or begin with a tailbox.yaml of your own")
 			return false
 		}
-		if ofKnown.MatchString(class.value) {
+		if ofKnown().MatchString(class.value) {
 			c.problem(class, "is no class of Debezium's, which has %s for what tailbox reads", strings.Join(known, ", "))
 			return false
 		}
@@ -112,19 +113,19 @@ func (c *conversion) pipeline() (name string, from *setting) {
 }
 
 var (
-	pipelinePattern = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,49}$`)
-	notName         = regexp.MustCompile(`[^a-z0-9_-]+`)
+	pipelinePattern = lazyregexp.New(`^[a-z][a-z0-9_-]{0,49}$`)
+	notName         = lazyregexp.New(`[^a-z0-9_-]+`)
 )
 
 // pipelineName makes the name of a pipeline of a connector's. Two connectors with one pipeline would wait for each other's lock, so what
 // cannot stay as it is, and could then equal another's, ends in a sum of what it was.
 func pipelineName(connector string) string {
-	if pipelinePattern.MatchString(connector) {
+	if pipelinePattern().MatchString(connector) {
 		return connector
 	}
 	const most, digits = 50, 8
 	sum := sha256.Sum256([]byte(connector))
-	name := strings.TrimLeft(notName.ReplaceAllString(strings.ToLower(connector), "-"), "-_0123456789")
+	name := strings.TrimLeft(notName().ReplaceAllString(strings.ToLower(connector), "-"), "-_0123456789")
 	if name = strings.TrimRight(name[:min(len(name), most-digits-1)], "-_"); name == "" {
 		name = "debezium"
 	}
@@ -251,7 +252,7 @@ func (c *conversion) outboxTables() {
 			continue // it is listed twice
 		}
 		switch writes := action != nil && heartbeatWrites(action.value, table); {
-		case writes && !beat.MatchString(table[strings.LastIndexByte(table, '.')+1:]):
+		case writes && !beat().MatchString(table[strings.LastIndexByte(table, '.')+1:]):
 			c.problem(include, "names %s, which %s writes to: take it out of this list if it is only there for heartbeats; if it is an outbox, remove %s, which tailbox does not run", table, action.key, action.key)
 			continue
 		case writes:

@@ -3,10 +3,10 @@ package debezium
 import (
 	"errors"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/router"
 )
@@ -213,10 +213,10 @@ func (c *conversion) rules(rule, key string, given map[string]*setting) {
 			return // take told it
 		}
 		options[name] = s.value
-		if reference.MatchString(s.value) {
+		if reference().MatchString(s.value) {
 			now, fault := c.resolve(s.key, s.raw, true)
 			if fault != "" {
-				now = reference.ReplaceAllString(s.value, "") // it may hold anything
+				now = reference().ReplaceAllString(s.value, "") // it may hold anything
 			}
 			options[name] = now
 		}
@@ -245,7 +245,7 @@ func (c *conversion) rules(rule, key string, given map[string]*setting) {
 			c.missing(key+strings.TrimPrefix(name, rule), "is missing, and its default, %s, %s", p.Value, reason)
 		}
 	}
-	if variable := reference.FindString(options[rule+"replacement"]); err == nil && variable != "" {
+	if variable := reference().FindString(options[rule+"replacement"]); err == nil && variable != "" {
 		c.problem(given[rule+"replacement"], "tailbox.yaml takes %s for a variable of the environment: write the group's number, as in $1, or give it a name in small letters; or write the value if something else fills it in before", variable)
 	}
 }
@@ -306,10 +306,10 @@ func (c *conversion) routerOptions(prefix string) map[string]*setting {
 			c.out.ignored(s, "no schema version is sent")
 			continue
 		case canonical == "table.fields.additional.placement":
-			s.value = colons.ReplaceAllString(strings.TrimRight(s.value, ","), "$1") // Java's split drops empty parts at the end
+			s.value = colons().ReplaceAllString(strings.TrimRight(s.value, ","), "$1") // Java's split drops empty parts at the end
 		case s.value == "" && name == "route.topic.replacement":
 			c.problem(s, "is empty, and so is every topic: remove the option, if its default is what you want")
-		case !ofColumns.MatchString(name) && containsFold(choices(), s.value):
+		case !ofColumns().MatchString(name) && containsFold(choices(), s.value):
 			s.value = strings.ToLower(s.value)
 		}
 		if canonical == "table.field.event.type" && s.value != "type" {
@@ -348,10 +348,10 @@ func (c *conversion) routerOptions(prefix string) map[string]*setting {
 }
 
 // ofColumns is an option whose value is a text of the user's, such as the name of a column.
-var ofColumns = regexp.MustCompile(`\.event\.|^route\.(by|topic)\.|placement$|^tracing\.(span|operation)\.`)
+var ofColumns = lazyregexp.New(`\.event\.|^route\.(by|topic)\.|placement$|^tracing\.(span|operation)\.`)
 
 // colons are those that an entry of a placement ends in.
-var colons = regexp.MustCompile(`:+(,|$)`)
+var colons = lazyregexp.New(`:+(,|$)`)
 
 // choices are the values of options that have only some, in whatever case Debezium takes them.
 func choices() []string {

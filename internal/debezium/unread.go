@@ -8,22 +8,23 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/internal/debezium/forms"
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 )
 
 // chosen is the name of an option that says which connector or which router to run, or of its variable.
-var chosen = regexp.MustCompile(`(?i)^(?:_[a-z0-9]+_)?(?:debezium[._])?(?:source[._])?(?:connector[._]class|transforms[._][^.\s]+[._]type)$`)
+var chosen = lazyregexp.New(`(?i)^(?:_[a-z0-9]+_)?(?:debezium[._])?(?:source[._])?(?:connector[._]class|transforms[._][^.\s]+[._]type)$`)
 
 // chosenOptions counts the options that say which connector or which router to run.
 func (c *conversion) chosenOptions() (n int) {
 	for _, l := range c.layers {
 		for _, s := range l.settings {
-			if name, _ := inProfile(s.key); chosen.MatchString(name) {
+			if name, _ := inProfile(s.key); chosen().MatchString(name) {
 				n++
 			}
 		}
 	}
 	for name := range c.variables.given {
-		if optionVariable.MatchString(name) && chosen.MatchString(name) {
+		if optionVariable().MatchString(name) && chosen().MatchString(name) {
 			n++
 		}
 	}
@@ -127,22 +128,22 @@ func (c *conversion) unfound() {
 const sendsPrinted = "it sends what another command prints: write that into a file, and give the file"
 
 // madeByJQ matches a command jq that reads no JSON and makes some.
-var madeByJQ = regexp.MustCompile(`\bjq\s+(?:-\w+\s+)*(?:-\w*n\w*|--null-input)\s`)
+var madeByJQ = lazyregexp.New(`\bjq\s+(?:-\w+\s+)*(?:-\w*n\w*|--null-input)\s`)
 
 // Patterns of commands that send a file: its name, what changes one, and what an answer is written to.
 var (
-	sent      = regexp.MustCompile(`(?:\s-d|--data(?:-\w+)?|--json)[ \t=]*["']?@["']?((?:\$\(dirname [^()\s]*\))?[^\s"'\x60()-][^\s"'\x60();]+)`)
-	fed       = regexp.MustCompile(`(?:<|\bcat\s|\bjq\s(?:[^|\n]*\s)?|\s-T|--upload-file|--post-file|--config(?:-file)?|--cli-input-json|\bhttps?\s[^|\n]*\s@|\b(?:kubectl|oc)\s[^|\n]*\s(?:-f|--filename))[\s=]*["']?(?:file://)?([\w./${}-]+\.(?:json|ya?ml)(?:\.\w+)*)`)
-	maker     = regexp.MustCompile(`\b(sed|awk|perl|jq|yq|envsubst)\s((?:\\\r?\n|"[^"]*"|'[^']*'|[^|\n])*)`)
-	answered  = regexp.MustCompile(`(?:\s-\w*o|--output)[\s=]*["']?([\w./${}-]+)`)
-	httpie    = regexp.MustCompile(`\bhttps?\s+(?:PUT|POST)\s`)
-	wholeLine = regexp.MustCompile(`(?:\\\r?\n|[^\n])+`)
+	sent      = lazyregexp.New(`(?:\s-d|--data(?:-\w+)?|--json)[ \t=]*["']?@["']?((?:\$\(dirname [^()\s]*\))?[^\s"'\x60()-][^\s"'\x60();]+)`)
+	fed       = lazyregexp.New(`(?:<|\bcat\s|\bjq\s(?:[^|\n]*\s)?|\s-T|--upload-file|--post-file|--config(?:-file)?|--cli-input-json|\bhttps?\s[^|\n]*\s@|\b(?:kubectl|oc)\s[^|\n]*\s(?:-f|--filename))[\s=]*["']?(?:file://)?([\w./${}-]+\.(?:json|ya?ml)(?:\.\w+)*)`)
+	maker     = lazyregexp.New(`\b(sed|awk|perl|jq|yq|envsubst)\s((?:\\\r?\n|"[^"]*"|'[^']*'|[^|\n])*)`)
+	answered  = lazyregexp.New(`(?:\s-\w*o|--output)[\s=]*["']?([\w./${}-]+)`)
+	httpie    = lazyregexp.New(`\bhttps?\s+(?:PUT|POST)\s`)
+	wholeLine = lazyregexp.New(`(?:\\\r?\n|[^\n])+`)
 )
 
 // sentFiles are the files that a script sends, as they are named there. A file that curl writes an answer to is none, though the script may print it.
 func sentFiles(text []byte) (files []string) {
-	answers := answered.FindAllSubmatch(text, -1)
-	for i, names := range []*regexp.Regexp{sent, fed} {
+	answers := answered().FindAllSubmatch(text, -1)
+	for i, names := range []*regexp.Regexp{sent(), fed()} {
 		for _, found := range names.FindAllSubmatch(text, -1) {
 			if !slices.ContainsFunc(answers, func(a [][]byte) bool { return bytes.Equal(a[1], found[1]) }) && !slices.Contains(files, string(found[1])) {
 				files = append(files, string(found[1]))
@@ -159,9 +160,9 @@ func sentFiles(text []byte) (files []string) {
 // there as well is then another one, or an example.
 func sentAlone(text []byte) (files []string) {
 	lines := toConnectors(text)
-	for _, line := range wholeLine.FindAll(lines, -1) {
-		found := slices.Concat(sent.FindAllSubmatch(line, -1), fed.FindAllSubmatch(line, -1))
-		if len(found) == 0 && sending.Match(line) {
+	for _, line := range wholeLine().FindAll(lines, -1) {
+		found := slices.Concat(sent().FindAllSubmatch(line, -1), fed().FindAllSubmatch(line, -1))
+		if len(found) == 0 && sending().Match(line) {
 			return nil
 		}
 		for _, m := range found {
@@ -178,11 +179,11 @@ func sentAlone(text []byte) (files []string) {
 }
 
 // sending matches a command that sends something, not one that asks.
-var sending = regexp.MustCompile(`\s-d|--data|--json|--post|<<|:=|\b(?:POST|PUT)\b`)
+var sending = lazyregexp.New(`\s-d|--data|--json|--post|<<|:=|\b(?:POST|PUT)\b`)
 
 // giveFiles is what to give in place of what sends files. A script may change a file before: jq does if it sets something.
 func giveFiles(files []string, script []byte) string {
-	for _, m := range maker.FindAllSubmatch(script, -1) {
+	for _, m := range maker().FindAllSubmatch(script, -1) {
 		_, into, _ := bytes.Cut(m[2], []byte(">"))
 		switch file := files[0]; {
 		case bytes.Contains(into, []byte(file)):
@@ -202,11 +203,11 @@ func giveFiles(files []string, script []byte) string {
 }
 
 // callsHTTP reports whether a text has a command that can send a connector.
-func callsHTTP(text []byte) bool { return curl.Match(text) || httpie.Match(text) }
+func callsHTTP(text []byte) bool { return curl().Match(text) || httpie().Match(text) }
 
 // toConnectors returns the lines of a page that call Kafka Connect, each with those that it goes on in.
 func toConnectors(text []byte) []byte {
-	lines := slices.DeleteFunc(wholeLine.FindAll(text, -1), func(line []byte) bool {
+	lines := slices.DeleteFunc(wholeLine().FindAll(text, -1), func(line []byte) bool {
 		return !callsHTTP(line) || !bytes.Contains(line, []byte("/connectors"))
 	})
 	return bytes.Join(lines, []byte("\n"))

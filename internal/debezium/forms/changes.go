@@ -6,20 +6,22 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 )
 
 var (
 	// asItIs is a command that takes a document from a pipe, and changes nothing in it. sender sends it.
-	asItIs = regexp.MustCompile(`^(?:cat|curl|docker|docker-compose|echo|https?|kubectl|nerdctl|oc|podman|printf|ssh|sudo|tee|wget|xhs?)$`)
-	sender = regexp.MustCompile(`^(?:curl|https?|kubectl|oc|wget|xhs?)$`)
+	asItIs = lazyregexp.New(`^(?:cat|curl|docker|docker-compose|echo|https?|kubectl|nerdctl|oc|podman|printf|ssh|sudo|tee|wget|xhs?)$`)
+	sender = lazyregexp.New(`^(?:curl|https?|kubectl|oc|wget|xhs?)$`)
 	// inPlace is a command that changes a file where it is, and directive is one of printf.
-	inPlace   = regexp.MustCompile(`^(?:g?sed|perl|yq)\s(?:\S+\s)*?(?:-\w*i|--in-place)`)
-	directive = regexp.MustCompile(`%[-0-9.]*[sdbqiux]`)
+	inPlace   = lazyregexp.New(`^(?:g?sed|perl|yq)\s(?:\S+\s)*?(?:-\w*i|--in-place)`)
+	directive = lazyregexp.New(`%[-0-9.]*[sdbqiux]`)
 	// rewriting is a command within that of another shell.
-	rewriting = regexp.MustCompile(`\b(?:sed|awk|perl|envsubst|yq)\b`)
+	rewriting = lazyregexp.New(`\b(?:sed|awk|perl|envsubst|yq)\b`)
 	// oneLine is a command that takes the ends of lines away, and formatting is an argument of jq that changes no option.
-	oneLine    = regexp.MustCompile(`^tr (?:-d )?["']?(?:\\[nrt])+["']?(?: ' ')?$`)
-	formatting = regexp.MustCompile(`^(?:-[crSM]+|--(?:compact-output|sort-keys|tab)|["']?\.(?:config)?["']?)$`)
+	oneLine    = lazyregexp.New(`^tr (?:-d )?["']?(?:\\[nrt])+["']?(?: ' ')?$`)
+	formatting = lazyregexp.New(`^(?:-[crSM]+|--(?:compact-output|sort-keys|tab)|["']?\.(?:config)?["']?)$`)
 )
 
 // changes are the commands by which a script changes a text before it sends it.
@@ -38,7 +40,7 @@ func changed(script *syntax.File) map[syntax.Node]string {
 	syntax.Walk(script, func(node syntax.Node) bool {
 		switch n := node.(type) {
 		case *syntax.CallExpr:
-			if calls(n, sender) {
+			if calls(n, sender()) {
 				c.sends(n.Args)
 			}
 		case *syntax.BinaryCmd:
@@ -56,12 +58,12 @@ func changed(script *syntax.File) map[syntax.Node]string {
 		case *syntax.BinaryCmd:
 			c.pipe(n)
 		case *syntax.Stmt:
-			c.file(n, inPlace.MatchString(printed(n.Cmd)))
+			c.file(n, inPlace().MatchString(printed(n.Cmd)))
 			if call, ok := n.Cmd.(*syntax.CallExpr); ok && shellCommand(call.Args) != nil {
 				c.within(n)
 			}
 		case *syntax.CallExpr:
-			if len(n.Args) > 2 && n.Args[0].Lit() == "printf" && directive.MatchString(printed(n.Args[1])) {
+			if len(n.Args) > 2 && n.Args[0].Lit() == "printf" && directive().MatchString(printed(n.Args[1])) {
 				c.mark(n.Args[1], "printf")
 			}
 		case *syntax.ParamExp:
@@ -198,7 +200,7 @@ func stages(s *syntax.Stmt) []*syntax.Stmt {
 
 // sending is the place of the first statement that sends what it reads; -1 if none does.
 func sending(all []*syntax.Stmt) int {
-	return slices.IndexFunc(all, func(s *syntax.Stmt) bool { return calls(s, sender) })
+	return slices.IndexFunc(all, func(s *syntax.Stmt) bool { return calls(s, sender()) })
 }
 
 // rewritten notes a variable that is set to its own text, changed.
@@ -243,10 +245,10 @@ func changer(s *syntax.Stmt) string {
 	call, ok := s.Cmd.(*syntax.CallExpr)
 	if ok {
 		if inner := shellCommand(call.Args); inner != nil {
-			return rewriting.FindString(printed(inner))
+			return rewriting().FindString(printed(inner))
 		}
 	}
-	if !ok || len(call.Args) == 0 || asItIs.MatchString(call.Args[0].Lit()) || oneLine.MatchString(printed(call)) || call.Args[0].Lit() == "jq" && onlyFormats(call.Args[1:]) {
+	if !ok || len(call.Args) == 0 || asItIs().MatchString(call.Args[0].Lit()) || oneLine().MatchString(printed(call)) || call.Args[0].Lit() == "jq" && onlyFormats(call.Args[1:]) {
 		return ""
 	}
 	return call.Args[0].Lit()
@@ -254,7 +256,7 @@ func changer(s *syntax.Stmt) string {
 
 // onlyFormats reports whether jq does no more than format: its filter is a dot.
 func onlyFormats(args []*syntax.Word) bool {
-	return !slices.ContainsFunc(args, func(arg *syntax.Word) bool { return !formatting.MatchString(printed(arg)) })
+	return !slices.ContainsFunc(args, func(arg *syntax.Word) bool { return !formatting().MatchString(printed(arg)) })
 }
 
 // calls reports whether a part of a script calls a command.

@@ -6,12 +6,14 @@ import (
 	"slices"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 )
 
 // A foreignForm is a form of files that tailbox knows and does not read.
 type foreignForm struct {
 	// telling matches a file: its name in the first line, and its text behind that.
-	telling *regexp.Regexp
+	telling func() *regexp.Regexp
 	name    string
 	// alone: such a file holds no form that is read. Others may, such as a command curl.
 	alone bool
@@ -19,26 +21,26 @@ type foreignForm struct {
 
 // Patterns of forms.
 var (
-	makefile      = regexp.MustCompile(`(?ms)(?:\A(?:GNU)?[Mm]akefile\b|\A[^\n]*\.mk\n|^[\w.-]+:[^=\n]*\n\t@?(?:curl|docker)\b).*\$`)
-	recipe        = regexp.MustCompile(`(?m)\A(?:GNU)?[Mm]akefile\n(?s:.*)^\t`)
-	hereDocument  = regexp.MustCompile(`(?ims)<<-?[ \t]*[\\"']?\w[^\n]*\n(?:.*\n)?\s*(?:%\w+\.)?debezium[._](?:source|sink)[._][\w.]+\s*=|<<-?[ \t]*[\\"']?\w[^\n]*\n.*\bname:\s*debezium_(?:source|sink)_`)
-	ksql          = regexp.MustCompile(`(?im)^\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:SOURCE|SINK)\s+CONNECTOR\b`)
-	terraform     = regexp.MustCompile(`(?m)^\s*resource\s+"[A-Za-z0-9_-]+"\s+"[^"]+"\s*\{|\A[^\n]*\.tf\n(?s:.*)^\s*(?:module\s+"[^"]+"|locals|data\s+"[^"]+"\s+"[^"]+")\s*\{`)
-	powershell    = regexp.MustCompile(`(?mi)^\s*\$\w+\s*=\s*@[{'"]|\bInvoke-(?:RestMethod|WebRequest)\b`)
-	markup        = regexp.MustCompile(`\A[^\n]*\n\s*<[^?]|\A[^\n]*\n\s*<\?xml`)
-	markdown      = regexp.MustCompile(`\A[^\n]*\.(?:md|mdx|markdown)\n`)
-	program       = regexp.MustCompile(`\A[^\n]*(?:\.(?:java|kt|kts|groovy|scala|ts|tsx|js|mjs|py|go|cs|rb|php)|Jenkinsfile)\n`)
-	batch         = regexp.MustCompile(`(?i)\A[^\n]*(?:\.(?:bat|cmd)\n|\n\s*@echo off\b)`)
-	workflow      = regexp.MustCompile(`(?m)^\s*runs-on:`)
-	dockerfile    = regexp.MustCompile(`(?m)^FROM\s+\S+`)
-	systemd       = regexp.MustCompile(`(?m)^\[Service\]`)
-	ecs           = regexp.MustCompile(`"?containerDefinitions"?\s*[:=]`)
-	kustomization = regexp.MustCompile(`(?m)^kind:\s*Kustomization\b`)
-	ansible       = regexp.MustCompile(`\A[^\n]*\.ya?ml\n(?s:.*)(?m)^[ \t]*- (?:name|hosts):(?s:.*)^\s+(?:(?:ansible\.\w+\.\w+|become|register|delegate_to):|uri:\n\s+\w+:)`)
-	values        = regexp.MustCompile(`\A(?i:[^\n]*values[^\n/]*\.ya?ml)\n|\A[^\n]*\.ya?ml\n(?s:.*)\{\{-?\s*\.(?:Release|Values)\b`)
-	yamlCommand   = regexp.MustCompile(`\A[^\n]*\.ya?ml\n(?s:.*)\bcurl\s`)
-	jq            = regexp.MustCompile(`\bjq\b[^\n]*\{\s*\w+\s*:`)
-	dockerRun     = regexp.MustCompile(`(?m)\b(?:docker|podman)\s+(?:container\s+)?(?:run|create)\b`)
+	makefile      = lazyregexp.New(`(?ms)(?:\A(?:GNU)?[Mm]akefile\b|\A[^\n]*\.mk\n|^[\w.-]+:[^=\n]*\n\t@?(?:curl|docker)\b).*\$`)
+	recipe        = lazyregexp.New(`(?m)\A(?:GNU)?[Mm]akefile\n(?s:.*)^\t`)
+	hereDocument  = lazyregexp.New(`(?ims)<<-?[ \t]*[\\"']?\w[^\n]*\n(?:.*\n)?\s*(?:%\w+\.)?debezium[._](?:source|sink)[._][\w.]+\s*=|<<-?[ \t]*[\\"']?\w[^\n]*\n.*\bname:\s*debezium_(?:source|sink)_`)
+	ksql          = lazyregexp.New(`(?im)^\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:SOURCE|SINK)\s+CONNECTOR\b`)
+	terraform     = lazyregexp.New(`(?m)^\s*resource\s+"[A-Za-z0-9_-]+"\s+"[^"]+"\s*\{|\A[^\n]*\.tf\n(?s:.*)^\s*(?:module\s+"[^"]+"|locals|data\s+"[^"]+"\s+"[^"]+")\s*\{`)
+	powershell    = lazyregexp.New(`(?mi)^\s*\$\w+\s*=\s*@[{'"]|\bInvoke-(?:RestMethod|WebRequest)\b`)
+	markup        = lazyregexp.New(`\A[^\n]*\n\s*<[^?]|\A[^\n]*\n\s*<\?xml`)
+	markdown      = lazyregexp.New(`\A[^\n]*\.(?:md|mdx|markdown)\n`)
+	program       = lazyregexp.New(`\A[^\n]*(?:\.(?:java|kt|kts|groovy|scala|ts|tsx|js|mjs|py|go|cs|rb|php)|Jenkinsfile)\n`)
+	batch         = lazyregexp.New(`(?i)\A[^\n]*(?:\.(?:bat|cmd)\n|\n\s*@echo off\b)`)
+	workflow      = lazyregexp.New(`(?m)^\s*runs-on:`)
+	dockerfile    = lazyregexp.New(`(?m)^FROM\s+\S+`)
+	systemd       = lazyregexp.New(`(?m)^\[Service\]`)
+	ecs           = lazyregexp.New(`"?containerDefinitions"?\s*[:=]`)
+	kustomization = lazyregexp.New(`(?m)^kind:\s*Kustomization\b`)
+	ansible       = lazyregexp.New(`\A[^\n]*\.ya?ml\n(?s:.*)(?m)^[ \t]*- (?:name|hosts):(?s:.*)^\s+(?:(?:ansible\.\w+\.\w+|become|register|delegate_to):|uri:\n\s+\w+:)`)
+	values        = lazyregexp.New(`\A(?i:[^\n]*values[^\n/]*\.ya?ml)\n|\A[^\n]*\.ya?ml\n(?s:.*)\{\{-?\s*\.(?:Release|Values)\b`)
+	yamlCommand   = lazyregexp.New(`\A[^\n]*\.ya?ml\n(?s:.*)\bcurl\s`)
+	jq            = lazyregexp.New(`\bjq\b[^\n]*\{\s*\w+\s*:`)
+	dockerRun     = lazyregexp.New(`(?m)\b(?:docker|podman)\s+(?:container\s+)?(?:run|create)\b`)
 )
 
 // foreignForms returns all such forms. The first one that matches names a file.
@@ -100,7 +102,7 @@ func misread() []foreignForm {
 // formOf returns the first of some forms that a file has; nil if it has none.
 func formOf(forms []foreignForm, name string, text []byte) *foreignForm {
 	whole := append([]byte(name+"\n"), text...)
-	at := slices.IndexFunc(forms, func(f foreignForm) bool { return f.telling.Match(whole) })
+	at := slices.IndexFunc(forms, func(f foreignForm) bool { return f.telling().Match(whole) })
 	if at < 0 {
 		return nil
 	}
@@ -113,12 +115,12 @@ const Ask = "give the answer of GET /connectors/NAME/config, or write the option
 // serverVariables and serverLines are options of Debezium Server in a text, as variables and as properties. The resources are those of its operator and of Strimzi, and the
 // images those of Debezium.
 var (
-	serverResource    = regexp.MustCompile(`(?m)^\s*kind:\s*["']?DebeziumServer\b`)
-	serverImage       = regexp.MustCompile(`\bdebezium/server\b|:/debezium/conf(?:ig)?\b`)
-	workerImage       = regexp.MustCompile(`\bdebezium/connect\b`)
-	connectorResource = regexp.MustCompile(`(?m)^\s*kind:\s*["']?KafkaConnector\b`)
-	serverVariables   = regexp.MustCompile(`(?i)\bDEBEZIUM_SOURCE_CONNECTOR_CLASS\b`)
-	serverLines       = regexp.MustCompile(`debezium\.source\.connector\.class\b`)
+	serverResource    = lazyregexp.New(`(?m)^\s*kind:\s*["']?DebeziumServer\b`)
+	serverImage       = lazyregexp.New(`\bdebezium/server\b|:/debezium/conf(?:ig)?\b`)
+	workerImage       = lazyregexp.New(`\bdebezium/connect\b`)
+	connectorResource = lazyregexp.New(`(?m)^\s*kind:\s*["']?KafkaConnector\b`)
+	serverVariables   = lazyregexp.New(`(?i)\bDEBEZIUM_SOURCE_CONNECTOR_CLASS\b`)
+	serverLines       = lazyregexp.New(`debezium\.source\.connector\.class\b`)
 )
 
 // instead is what to give in place of a file of a form.
@@ -126,17 +128,17 @@ func instead(form string, text []byte) string {
 	switch {
 	case form == helmValues:
 		return "give what helm template prints"
-	case serverVariables.Match(text):
+	case serverVariables().Match(text):
 		return "write its variables DEBEZIUM_* into a .env file, NAME=value a line, and give that"
-	case serverLines.Match(text):
+	case serverLines().Match(text):
 		return "write its options debezium.* into a file application.properties, and give that"
-	case connectorResource.Match(text):
+	case connectorResource().Match(text):
 		return "write the KafkaConnector into a file of YAML, and give that"
-	case serverResource.Match(text):
+	case serverResource().Match(text):
 		return "write the DebeziumServer into a file of YAML, and give that"
-	case (form == run || form == Program && !Declares(text)) && serverImage.Match(text):
+	case (form == run || form == Program && !Declares(text)) && serverImage().Match(text):
 		return "give the application.properties that is mounted in it, and write its variables DEBEZIUM_* into a .env file beside that"
-	case form == run && workerImage.Match(text) && !Declares(text):
+	case form == run && workerImage().Match(text) && !Declares(text):
 		return "give the connector, and write the variables of its worker into a .env file beside that"
 	case form == Command:
 		return "write the command into a file .sh, with one $ for each $$ of a compose file, and give that"
@@ -161,22 +163,22 @@ func WhyUnread(name string, text []byte) string {
 }
 
 // declared matches a text that says which connector or which router to run.
-var declared = regexp.MustCompile(`(?im)^\s*(?:[^#;\s][^#\n]*)?(?:connector[._]class|transforms[._]\w+[._]type)(?:\W|\b(?:to|value)\b){1,60}(?:io\.debezium\.|\w*EventRouter\b)`)
+var declared = lazyregexp.New(`(?im)^\s*(?:[^#;\s][^#\n]*)?(?:connector[._]class|transforms[._]\w+[._]type)(?:\W|\b(?:to|value)\b){1,60}(?:io\.debezium\.|\w*EventRouter\b)`)
 
 // Declares reports whether a text says which connector or which router to run.
-func Declares(text []byte) bool { return declared.Match(text) }
+func Declares(text []byte) bool { return declared().Match(text) }
 
 // Misleads reports whether a file would be read as a script of a shell, and means something else.
 func Misleads(name string, text []byte) bool {
-	return declared.Match(text) && formOf(misread(), name, text) != nil
+	return declared().Match(text) && formOf(misread(), name, text) != nil
 }
 
 // fence begins and ends a block of code in Markdown.
-var fence = regexp.MustCompile("(?m)^[ \t]*(?:```+|~~~+)[^`\n]*\r?\n?")
+var fence = lazyregexp.New("(?m)^[ \t]*(?:```+|~~~+)[^`\n]*\r?\n?")
 
 // commands returns what a shell reads of a text: of Markdown, the blocks of code that can be commands; else all of it.
 func commands(text []byte) []byte {
-	at := fence.FindAllIndex(text, -1)
+	at := fence().FindAllIndex(text, -1)
 	if len(at) == 0 || bytes.HasPrefix(text, []byte("#!")) {
 		return text
 	}

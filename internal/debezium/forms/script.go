@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 )
 
 // errEmptied means that a shell replaces a placeholder of Debezium's before Kafka Connect sees it.
@@ -17,30 +18,30 @@ var errEmptied = errors.New(`the shell replaces ${routedByValue} before Kafka Co
 
 var (
 	// separator begins what follows the body of a request in the file of an HTTP client, and request is one that sends a connector.
-	separator = regexp.MustCompile(`(?m)^(?:###|(?:GET|HEAD|POST|PUT|PATCH|DELETE)[ \t]).*$`)
-	request   = regexp.MustCompile(`(?m)^(?:POST|PUT)[ \t]+(?:\{\{[^{}]*\}\}|\S)*/connectors\b`)
+	separator = lazyregexp.New(`(?m)^(?:###|(?:GET|HEAD|POST|PUT|PATCH|DELETE)[ \t]).*$`)
+	request   = lazyregexp.New(`(?m)^(?:POST|PUT)[ \t]+(?:\{\{[^{}]*\}\}|\S)*/connectors\b`)
 )
 
 // SendsConnector reports whether a text is the file of an HTTP client with a request that sends a connector.
-func SendsConnector(text []byte) bool { return request.Match(text) }
+func SendsConnector(text []byte) bool { return request().Match(text) }
 
 // object begins the body of a request. Hurl has no empty line in front of it.
-var object = regexp.MustCompile(`(?m)^[ \t]*(?:\{\s*"|\[\s*\{)`)
+var object = lazyregexp.New(`(?m)^[ \t]*(?:\{\s*"|\[\s*\{)`)
 
 // Requests returns the bodies of requests that send a connector, in the file of an HTTP client.
 func Requests(text []byte) (bodies []string) {
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
-	lines := separator.FindAllIndex(text, -1)
+	lines := separator().FindAllIndex(text, -1)
 	for i, at := range lines {
 		end := len(text)
 		if i+1 < len(lines) {
 			end = lines[i+1][0]
 		}
-		if !request.Match(text[at[0]:at[1]]) {
+		if !request().Match(text[at[0]:at[1]]) {
 			continue
 		}
 		behind := text[at[1]:end]
-		if begin := object.FindIndex(behind); begin != nil {
+		if begin := object().FindIndex(behind); begin != nil {
 			bodies = append(bodies, string(behind[begin[0]:]))
 		} else if _, body, ok := bytes.Cut(behind, []byte("\n")); ok {
 			bodies = append(bodies, string(body))
@@ -50,7 +51,7 @@ func Requests(text []byte) (bodies []string) {
 }
 
 // sendsNone matches what a request that sends no connector has for its method or in its address.
-var sendsNone = regexp.MustCompile(`^(?:-X|--request=)?["']?(?:DELETE|GET)["']?$|/connector-plugins/`)
+var sendsNone = lazyregexp.New(`^(?:-X|--request=)?["']?(?:DELETE|GET)["']?$|/connector-plugins/`)
 
 // Collected returns the bodies of requests that may send a connector, in a collection of Postman or an export of Insomnia.
 func Collected(collection *Tree) (bodies []string) {
@@ -59,7 +60,7 @@ func Collected(collection *Tree) (bodies []string) {
 		if request := t.Get("request"); request != nil {
 			of = request
 		}
-		if !sendsNone.MatchString(of.Is("method")) && !sendsNone.MatchString(of.Is("url")) && !sendsNone.MatchString(of.Is("url", "raw")) {
+		if !sendsNone().MatchString(of.Is("method")) && !sendsNone().MatchString(of.Is("url")) && !sendsNone().MatchString(of.Is("url", "raw")) {
 			bodies = append(bodies, t.Is("request", "body", "raw"), t.Is("body", "text"))
 		}
 	})
@@ -83,7 +84,7 @@ func ScriptConnectors(script []byte) (all []*Tree, err error) {
 		switch n := node.(type) {
 		case *syntax.Stmt:
 			call, ok := n.Cmd.(*syntax.CallExpr)
-			if !ok || !slices.ContainsFunc(call.Args, func(arg *syntax.Word) bool { return sendsNone.MatchString(printed(arg)) }) {
+			if !ok || !slices.ContainsFunc(call.Args, func(arg *syntax.Word) bool { return sendsNone().MatchString(printed(arg)) }) {
 				return true
 			}
 			none = none || strings.Contains(printed(n), "connector.class")
@@ -113,14 +114,14 @@ func ScriptConnectors(script []byte) (all []*Tree, err error) {
 				s.parts(n.Hdoc.Parts, "\\$`")
 			}
 			if n.Op == syntax.DashHdoc { // the shell takes the tabs away
-				text := tabs.ReplaceAllString(s.String(), "")
+				text := tabs().ReplaceAllString(s.String(), "")
 				s.Reset()
 				s.WriteString(text)
 			}
 		default:
 			return true
 		}
-		found, wrong := connectorsIn(flagged.ReplaceAllString(s.String(), "{"))
+		found, wrong := connectorsIn(flagged().ReplaceAllString(s.String(), "{"))
 		switch {
 		case len(found) > 0 && changedBy[node] != "":
 			err = errors.Join(err, errors.New("the script changes it with "+changedBy[node]+" before it sends it"))
@@ -142,7 +143,7 @@ func ScriptConnectors(script []byte) (all []*Tree, err error) {
 // shellCommand is the text of a command that a shell of its own runs, as behind sh -c; nil if there is none.
 func shellCommand(args []*syntax.Word) *syntax.Word {
 	for i := range len(args) - 2 {
-		if name := args[i].Lit(); (name == "sh" || name == "bash" || strings.HasSuffix(name, "/sh") || strings.HasSuffix(name, "/bash")) && commandFlag.MatchString(args[i+1].Lit()) {
+		if name := args[i].Lit(); (name == "sh" || name == "bash" || strings.HasSuffix(name, "/sh") || strings.HasSuffix(name, "/bash")) && commandFlag().MatchString(args[i+1].Lit()) {
 			return args[i+2]
 		}
 	}
@@ -150,18 +151,18 @@ func shellCommand(args []*syntax.Word) *syntax.Word {
 }
 
 // commandFlag has a shell run the next argument.
-var commandFlag = regexp.MustCompile(`^-[a-z]*c$`)
+var commandFlag = lazyregexp.New(`^-[a-z]*c$`)
 
 // flagged is what stands before an object in one word, as in wget --post-data={ or http config:={. tabs are those that lines begin with. manifest begins resources of Kubernetes, and resource is the kind of one that says what Debezium does.
 var (
-	flagged  = regexp.MustCompile(`\A(?:--[\w-]+=|config:=)\s*\{`)
-	tabs     = regexp.MustCompile(`(?m)^\t+`)
-	manifest = regexp.MustCompile(`\A(?:\s|#[^\n]*\n|---[^\n]*\n)*(?:apiVersion|kind):`)
-	resource = regexp.MustCompile(`(?m)^[ \t]*kind:[ \t]*["']?(?:KafkaConnect(?:or|S2I)?|Connector|DebeziumServer)\b`)
+	flagged  = lazyregexp.New(`\A(?:--[\w-]+=|config:=)\s*\{`)
+	tabs     = lazyregexp.New(`(?m)^\t+`)
+	manifest = lazyregexp.New(`\A(?:\s|#[^\n]*\n|---[^\n]*\n)*(?:apiVersion|kind):`)
+	resource = lazyregexp.New(`(?m)^[ \t]*kind:[ \t]*["']?(?:KafkaConnect(?:or|S2I)?|Connector|DebeziumServer)\b`)
 )
 
 // HoldsResource reports whether a text holds a resource of Kubernetes that says what Debezium does.
-func HoldsResource(text []byte) bool { return resource.Match(text) }
+func HoldsResource(text []byte) bool { return resource().Match(text) }
 
 // connectorsIn reads a text if it is a connector as JSON, or resources of Kubernetes as YAML.
 func connectorsIn(text string) ([]*Tree, error) {
@@ -176,7 +177,7 @@ func connectorsIn(text string) ([]*Tree, error) {
 		}
 		return []*Tree{t}, nil
 	}
-	if !manifest.MatchString(text) || !resource.MatchString(text) {
+	if !manifest().MatchString(text) || !resource().MatchString(text) {
 		return nil, nil
 	}
 	documents, err := ReadYAML([]byte(text))
@@ -264,7 +265,7 @@ func printed(node syntax.Node) string {
 }
 
 // SecretName is the name of a variable whose value is a secret.
-var SecretName = regexp.MustCompile(`(?i)PASS|SECRET|TOKEN|PWD`)
+var SecretName = lazyregexp.New(`(?i)PASS|SECRET|TOKEN|PWD`)
 
 // shellText is the text that a shell makes of a word.
 type shellText struct {
@@ -308,7 +309,7 @@ func (s *shellText) variable(p *syntax.ParamExp) {
 		return
 	}
 	s.emptied = s.emptied || name == "routedByValue"
-	if SecretName.MatchString(name) {
+	if SecretName().MatchString(name) {
 		from, sets := s.secret(name)
 		if sets || word != nil {
 			from = setSecret + from
@@ -324,7 +325,7 @@ func (s *shellText) variable(p *syntax.ParamExp) {
 		s.WriteString(shellReference(name, sign, byDefault))
 	case text == "" && sign == ":-":
 		s.WriteString(byDefault)
-	case plainReference.MatchString(text) && sign != "":
+	case plainReference().MatchString(text) && sign != "":
 		s.WriteString(strings.TrimSuffix(text, "}") + sign + byDefault + "}")
 	default:
 		s.WriteString(text)
@@ -439,24 +440,24 @@ func (s *shellText) literal(text, within string) {
 
 // onlyName is a reference to a variable of a script, perhaps with a default. assigned is a value that a script sets one to, or a loop.
 var (
-	onlyName = regexp.MustCompile(`^\$\{?(\w+)(?:\}|:?-([^{}$]+)\})?$`)
-	assigned = regexp.MustCompile(`(?m)(?:^|[;\s])(?:(\w+)=|for[ \t]+(\w+)[ \t]+in[ \t]+)["']?([^"'\s;]*)`)
+	onlyName = lazyregexp.New(`^\$\{?(\w+)(?:\}|:?-([^{}$]+)\})?$`)
+	assigned = lazyregexp.New(`(?m)(?:^|[;\s])(?:(\w+)=|for[ \t]+(\w+)[ \t]+in[ \t]+)["']?([^"'\s;]*)`)
 )
 
 // Followed is the file that a script sends by a variable, if the script sets that to one text or says a default; else it is the variable.
 func Followed(file string, script []byte) string {
-	name := onlyName.FindStringSubmatch(file)
+	name := onlyName().FindStringSubmatch(file)
 	if name == nil {
 		return file
 	}
 	values := []string{}
-	for _, m := range assigned.FindAllSubmatch(script, -1) {
+	for _, m := range assigned().FindAllSubmatch(script, -1) {
 		if value := string(m[3]); (string(m[1]) == name[1] || string(m[2]) == name[1]) && !slices.Contains(values, value) {
 			values = append(values, value)
 		}
 	}
 	if len(values) == 1 && values[0] != "" {
-		if of := onlyName.FindStringSubmatch(values[0]); of != nil && of[2] != "" {
+		if of := onlyName().FindStringSubmatch(values[0]); of != nil && of[2] != "" {
 			return of[2]
 		} else if !strings.Contains(values[0], "$") {
 			return values[0]

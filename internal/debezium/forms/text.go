@@ -3,16 +3,17 @@ package forms
 import (
 	"bytes"
 	"encoding/binary"
-	"regexp"
 	"strings"
 	"unicode/utf16"
+
+	"github.com/tailbox/tailbox/internal/lazyregexp"
 )
 
-var comment = regexp.MustCompile(`(?s)\A\s*(?://[^\n]*(?:\n|\z)|#[^\n]*(?:\n|\z)|/\*.*?\*/)`)
+var comment = lazyregexp.New(`(?s)\A\s*(?://[^\n]*(?:\n|\z)|#[^\n]*(?:\n|\z)|/\*.*?\*/)`)
 
 // WithoutComments returns a text without the comments that it begins with.
 func WithoutComments(text []byte) []byte {
-	for m := comment.Find(text); m != nil; m = comment.Find(text) {
+	for m := comment().Find(text); m != nil; m = comment().Find(text) {
 		text = bytes.TrimSpace(text[len(m):])
 	}
 	return text
@@ -52,7 +53,7 @@ const setSecret = "="
 func SetSecret(inner string) (name string, set bool) { return strings.CutPrefix(inner, setSecret) }
 
 // plainReference is a reference of a script without a default.
-var plainReference = regexp.MustCompile(`^\$\{shell:\w+\}$`)
+var plainReference = lazyregexp.New(`^\$\{shell:\w+\}$`)
 
 // hide writes the braces of a text as characters for private use, because a brace ends a reference.
 func hide(text string) string { return strings.NewReplacer("{", "\uE07B", "}", "\uE07D").Replace(text) }
@@ -159,7 +160,7 @@ func Written(text string) string {
 // NamesSecret reports whether a default refers to a secret.
 func NamesSecret(byDefault string) (found bool) {
 	EachReference(byDefault, strings.Clone, func(ref string) string {
-		found = found || SecretName.MatchString(ref)
+		found = found || SecretName().MatchString(ref)
 		return ref
 	})
 	return found
