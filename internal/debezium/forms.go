@@ -42,7 +42,7 @@ func (c *conversion) readForm(f File) (l *layer, text []byte) {
 	if c.readOffsets(l.name, f.Data) {
 		return l, nil
 	}
-	whole := withoutBOM(f.Data)
+	whole := forms.WithoutHead(withoutBOM(f.Data))
 	text = bytes.TrimSpace(whole)
 	bare := forms.WithoutComments(text)
 	extension := strings.ToLower(filepath.Ext(l.name))
@@ -90,6 +90,10 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 		c.unread = append(c.unread, unread{l.name, giveFiles(files, text)})
 		return nil
 	}
+	if alone {
+		c.unread = append(c.unread, unread{l.name, forms.WhyUnread(l.name, text)})
+		return nil
+	}
 	sends := callsHTTP(text)
 	if sends || forms.Declares(text) || forms.HoldsResource(text) {
 		found, err := forms.ScriptConnectors(text)
@@ -114,7 +118,7 @@ func (c *conversion) program(l *layer, text []byte) (left []byte) {
 	}
 	why := notSent
 	switch {
-	case alone, forms.HasNoOptions(form) && !sends && !forms.Declares(text), form == forms.Markdown && (!sends || data == nil && len(files) == 0):
+	case forms.HasNoOptions(form) && !sends && !forms.Declares(text), form == forms.Markdown && (!sends || data == nil && len(files) == 0):
 		why = forms.WhyUnread(l.name, text)
 	case !sends && (!scriptName().MatchString(l.name) || forms.Declares(text) || readVariables(l.name, text) != nil):
 		return text
@@ -196,7 +200,7 @@ func (c *conversion) document(l *layer, t *forms.Tree) {
 		c.several(l, t.Items)
 	case t.Kind != forms.Mapping:
 		c.form(l, "it holds no options: "+formsRead)
-	case kind == "List" && t.Get("items") != nil:
+	case (kind == "List" || kind == "KafkaConnectorList") && t.Get("items") != nil:
 		c.several(l, t.Get("items").Items)
 	case kind == "KafkaConnector":
 		c.strimzi(l, t)

@@ -105,6 +105,8 @@ func TestImportForms(t *testing.T) {
 		"Strimzi":                   {worker, strimzi},
 		"Strimzi with its worker":   {strimzi + "---\n" + cluster},
 		"a list of Kubernetes":      {"apiVersion: v1\nkind: List\nitems:\n  - " + indent(strimzi[strings.Index(strimzi, "apiVersion"):], 4) + "\n  - " + indent(cluster, 4)},
+		"a list of the API":         {worker, "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaConnectorList\nitems:\n  - " + indent(strimzi[strings.Index(strimzi, "apiVersion"):], 4)},
+		"an answer with its head":   {worker, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nServer: Jetty(9.4.56)\r\n\r\n" + connector},
 		"YAML":                      {worker, "name: outbox-connector\nconfig:\n" + yamlOf(t, 2)},
 		"YAML with an anchor":       {worker, "base: &base\n  tasks.max: 1\nname: outbox-connector\nconfig:\n  <<: *base\n" + yamlOf(t, 2, "tasks.max")},
 		"a ConfigMap":               {worker, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  outbox.json: |\n    " + indent(connector, 4) + "\n"},

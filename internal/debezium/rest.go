@@ -46,7 +46,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.schema.exclude.list", named}, {"source.table.exclude.list", named}, {"source.table.blacklist", old}, {"source.table.whitelist", old}, {"source.sanitize.field.names", "Debezium 2 and later do not know it, and the router's messages have no such names"},
 		{"source.schema.whitelist", old}, {"source.schema.blacklist", old}, {"source.database.whitelist", old}, {"source.database.include.list", named},
 		{"source.schema.history.", "there is no schema history"}, {"source.database.history.", "there is no schema history"}, {"source.database.history", "there is no schema history"},
-		{"source.signal.", "tailbox has commands for that"}, {"source.notification.", "see docs/metrics.md"}, {"source.custom.metric.tags", "see docs/metrics.md"},
+		{"source.signal.", "tailbox has commands for that"}, {"source.notification.", "nobody sends notifications any more: tailbox status and the metrics tell the state"}, {"source.custom.metric.tags", "see docs/metrics.md"},
 		{"source.extended.headers.enabled", "headers about Debezium itself are not sent"}, {"source.sourceinfo.struct.maker", "the event's source is not sent"},
 		{"source.source.struct.version", "the event's source is not sent"}, {"source.topic.", routerNames}, {"source.message.key.columns", routerKeys},
 		{"source.tasks.max", "there is one"}, {"source.tasks.max.enforce", "there is one"}, {"source.config.action.reload", "secrets are read when tailbox starts"}, {"source.name", own}, {"source.database.server.name", routerNames}, {"source.database.tcpKeepAlive", own}, {"source.tcp.keep.alive", own},
@@ -69,7 +69,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.collection.blacklist", old}, {"source.database.exclude.list", named}, {"source.database.blacklist", old},
 		{"quarkus.", "it is the Java server's"}, {profilePrefix, "it is of another profile"}, {otherPrefix, "it is not Debezium's"},
 		{"api.", own},
-		{"transforms.", "the transformation is not in the list of transforms"}, {"predicates", "no transformation uses it"}, {"predicates.", "no transformation uses it"}, {"sink.", "it is of another sink"}, {"format.schemas.enable", "key, value and header have this option of their own, or need none"}, {"format.", "it is of another format"},
+		{"transforms.", "the transformation is not in the list of transforms"}, {"predicates", "no transformation that is kept uses it"}, {"predicates.", "no transformation that is kept uses it"}, {"sink.", "it is of another sink"}, {"format.schemas.enable", "key, value and header have this option of their own, or need none"}, {"format.", "it is of another format"},
 		{"key.converter.", "it is of another converter"}, {"value.converter.", "it is of another converter"}, {"header.converter.", "it is of another converter"},
 	}
 }

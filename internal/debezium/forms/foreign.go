@@ -40,6 +40,9 @@ var (
 	values        = lazyregexp.New(`\A(?i:[^\n]*values[^\n/]*\.ya?ml)\n|\A[^\n]*\.ya?ml\n(?s:.*)\{\{-?\s*\.(?:Release|Values)\b`)
 	yamlCommand   = lazyregexp.New(`\A[^\n]*\.ya?ml\n(?s:.*)\bcurl\s`)
 	jq            = lazyregexp.New(`\bjq\b[^\n]*\{\s*\w+\s*:`)
+	toml          = lazyregexp.New(`\A[^\n]*\.toml\n`)
+	jsonnet       = lazyregexp.New(`\A[^\n]*\.(?:j|lib)sonnet\n`)
+	nix           = lazyregexp.New(`\A[^\n]*\.nix\n`)
 	dockerRun     = lazyregexp.New(`(?m)\b(?:docker|podman)\s+(?:container\s+)?(?:run|create)\b`)
 )
 
@@ -48,6 +51,9 @@ func foreignForms() []foreignForm {
 	return slices.Concat([]foreignForm{{markdown, Markdown, false}}, misread(), []foreignForm{
 		{ksql, "SQL of ksqlDB", true},
 		{terraform, "a resource of Terraform", true},
+		{toml, "TOML", true},
+		{jsonnet, "Jsonnet", true},
+		{nix, "Nix", true},
 		{program, Program, false},
 		{powershell, "a script of PowerShell", true},
 		{markup, "XML or HTML", true},

@@ -19,6 +19,14 @@ func WithoutComments(text []byte) []byte {
 	return text
 }
 
+// status is the head of an answer, as curl -i prints it in front of the body.
+var status = lazyregexp.New(`\AHTTP/[0-9.]+ [0-9]{3}[^\n]*\n(?:[A-Za-z0-9-]+:[^\n]*\n)*\r?\n`)
+
+// WithoutHead returns a text without the head of an HTTP answer that it begins with. Its lines stay where they are.
+func WithoutHead(text []byte) []byte {
+	return InPlace(text, text[len(status().Find(text)):])
+}
+
 // InPlace is a part of a text, on the lines on which it stands there.
 func InPlace(whole, part []byte) []byte {
 	at := max(bytes.LastIndex(whole, part), 0) // the last: comments in front may hold the same
