@@ -47,7 +47,9 @@ func Report(files []File, env func(string) (string, bool), names []string, descr
 		}
 	}
 	others = append(others, c.referred...)
-	slices.SortFunc(others, func(a, b *setting) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(others, func(a, b *setting) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
+	})
 	tell(others...)
 	for _, p := range c.problems {
 		if p.of == nil {

@@ -144,6 +144,22 @@ func TestReportOfSharedKeys(t *testing.T) {
 	}
 }
 
+// TestReportOfFilesWithTheSameVariables: the report lists options in one order, also if two files set each of them.
+func TestReportOfFilesWithTheSameVariables(t *testing.T) {
+	t.Parallel()
+	lines := ""
+	for _, option := range strings.Fields("SINK_TYPE SOURCE_SLOT_NAME SOURCE_DATABASE_PORT SOURCE_DATABASE_HOSTNAME SOURCE_DATABASE_USER SOURCE_DATABASE_DBNAME SOURCE_TOPIC_PREFIX SOURCE_PLUGIN_NAME") {
+		lines += "DEBEZIUM_" + option + "=x\n"
+	}
+	files := []debezium.File{{Name: ".env", Data: []byte(lines)}, {Name: "b.env", Data: []byte(lines)}}
+	want := debezium.Report(files, environment(), nil, nil)
+	for range 30 {
+		if got := debezium.Report(files, environment(), nil, nil); !slices.Equal(got, want) {
+			t.Fatalf("%+v, and then %+v", want, got)
+		}
+	}
+}
+
 // TestReportBeforeTheDatabase: a mode whose effect the database decides is not told as one without effect while something else is refused.
 func TestReportBeforeTheDatabase(t *testing.T) {
 	t.Parallel()
