@@ -137,6 +137,7 @@ var (
 	maker     = lazyregexp.New(`\b(sed|awk|perl|jq|yq|envsubst)\s((?:\\\r?\n|"[^"]*"|'[^']*'|[^|\n])*)`)
 	answered  = lazyregexp.New(`(?:\s-\w*o|--output)[\s=]*["']?([\w./${}-]+)`)
 	httpie    = lazyregexp.New(`\bhttps?\s+(?:PUT|POST)\s`)
+	loops     = lazyregexp.New(`(?i)\bfor\s+(?:/\w+\s+)*%*(\w+)\s+in\b`)
 	wholeLine = lazyregexp.New(`(?:\\\r?\n|[^\n])+`)
 )
 
@@ -196,7 +197,9 @@ func giveFiles(files []string, script []byte) string {
 	for _, file := range files {
 		named = append(named, forms.Followed(file, script))
 	}
-	if all := strings.Join(named, ", "); len(files) > 1 || strings.Contains(all, "*") {
+	if all := strings.Join(named, ", "); len(files) > 1 || strings.Contains(all, "*") || slices.ContainsFunc(loops().FindAllSubmatch(script, -1), func(loop [][]byte) bool {
+		return string(loop[1]) == strings.Trim(all, "${}%")
+	}) {
 		return "it sends " + all + ": give the one of them that has an outbox event router"
 	}
 	return "it sends " + named[0] + ": give that file"

@@ -163,6 +163,7 @@ func TestImportScriptsOfFiles(t *testing.T) {
 		"CONFIG=\"${CONFIG:-conf/outbox.json}\"\n" + send + "-d @\"${CONFIG}\"":            file,
 		"F=$1\n" + send + "-d @$F":                                                         "it sends $F: give that file",
 		"for f in conf/*.json; do\n  " + send + "-d @$f\ndone":                             "it sends conf/*.json: give the one of them that has an outbox event router",
+		"for f in \"$(dirname \"$0\")\"/*.json; do\n  " + send + "-d @$f\ndone":            "it sends $f: give the one of them that has an outbox event router",
 		"F=/tmp/c.json\nenvsubst '$A' < conf/outbox.json > \"$F\"\n" + send + "-d @\"$F\"": "it sends what envsubst writes into $F: give the file that this makes",
 		send + "-d @a.json\n" + send + "-d @b.json":                                        "it sends a.json, b.json: give the one of them that has an outbox event router",
 		"http PUT :8083/connectors/o/config @conf/outbox.json":                             file,

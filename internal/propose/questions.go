@@ -74,6 +74,7 @@ func (c *chooser) ask() {
 		c.question("A message waits until the time in %s, outside the order of its group.%s If the column means something else, write available_at: null.", at.Name, zone)
 	}
 	c.askNulls()
+	c.askKey()
 	c.askTopic()
 	c.askOrder()
 	if next := c.by["next_attempt_at"]; next != nil && c.by["available_at"] == nil {
@@ -107,6 +108,25 @@ func (c *chooser) askNulls() {
 	if kind := c.by["type"]; kind != nil && kind.Nulls > 0 {
 		c.question("%s is NULL in %d of the %d rows that were looked at. tailbox makes a dead letter of a message without a type, and its group waits. Write type: %s if that is right. For a type that such messages have in common, give the column a default.",
 			kind.Name, kind.Nulls, c.t.Rows, quoted(kind.Name))
+	}
+}
+
+// askKey asks about another column that may be the key of a message, and about a group by a key that may not tell what belongs together.
+func (c *chooser) askKey() {
+	other := c.unused(func(column *report.Column, name string) bool {
+		return strings.HasSuffix(name, "key") && slices.Contains([]report.Class{report.Text, report.UUID, report.Number, report.Binary}, column.Class) &&
+			!hasPart(name, "idempot", "dedup", "unique", "primary", "foreign", "api", "secret", "private", "public", "crypt", "sign", "lock", "concurrency")
+	})
+	if key := c.by["key"]; other != nil && c.Shape != "debezium" {
+		what := "messages go without a key"
+		if key != nil {
+			what = "tailbox takes " + key.Name
+		}
+		c.question("%s may be the key of a message, by which Kafka chooses the partition; %s. If consumers get %s as the key, write key: %s, and group: %s if messages with one value have to keep their order.",
+			other.Name, what, other.Name, quoted(other.Name), quoted(other.Name))
+	}
+	if len(c.group) == 1 && among("eventkey recordkey", c.group[0].Name) {
+		c.question("Does %s say which messages have to stay in order? If one cannot be delivered, those with the same value wait. If it is rather a type or a routing key, such as order.created, write it as type or topic, and name another column as group, or null for no order.", c.group[0].Name)
 	}
 }
 

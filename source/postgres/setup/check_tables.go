@@ -233,7 +233,11 @@ func (c *checker) indexes(ctx context.Context, t *catalog.Table) error {
 	}
 	switch {
 	case !any && t.OnDelivered != outbox.Keep:
-		c.Add(check.Warning, "CREATE UNIQUE INDEX ON "+name+" ("+id+")", "table %s has no index that begins with %s: every delivered message reads all of it", t, t.Columns.ID)
+		index := "CREATE UNIQUE INDEX ON "
+		if t.Partitioned { // on which a unique index needs the columns of the partition key, too
+			index = "CREATE INDEX ON "
+		}
+		c.Add(check.Warning, index+name+" ("+id+")", "table %s has no index that begins with %s: every delivered message reads all of it", t, t.Columns.ID)
 	case !unique && !t.Partitioned:
 		c.Add(check.Warning, check.MakeUnique("CREATE UNIQUE INDEX ON "+name+" ("+id+")"), "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
 	}

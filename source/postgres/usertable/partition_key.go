@@ -62,5 +62,5 @@ func (t *Table) Moved(ctx context.Context, conn *pgx.Conn) (*store.UnsupportedEr
 	}
 	names := strings.Join(keys, ", ")
 	return &store.UnsupportedError{What: fmt.Sprintf("table %s is partitioned by %s, which the relay writes: a row would move to another partition, and the log would show it as a new message", t, names),
-		Fix: fmt.Sprintf("partition it by a column that nobody changes, such as created_at, or leave %s out of source.tables.columns (null)", names)}, nil
+		Fix: fmt.Sprintf("partition it by a column that nobody changes, such as created_at, or leave %s out of source.tables.columns (null) once no row is left that only %s shows as given up: tailbox would deliver it", names, names)}, nil
 }
