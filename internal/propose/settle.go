@@ -143,9 +143,14 @@ func (c *chooser) askLimit() {
 	if count == nil {
 		count = c.by["failures"]
 	}
-	if count != nil && c.by["max_attempts"] == nil && !c.showsDead() {
-		c.question("If the program before gave a message up once %s reached a limit, its row looks pending, and tailbox delivers it. Delete such rows, or mark them as delivered.", count.Name)
+	if count == nil || c.showsDead() {
+		return
 	}
+	limit := "a limit"
+	if most := c.by["max_attempts"]; most != nil {
+		limit = most.Name
+	}
+	c.question("If the program before gave a message up once %s reached %s, its row looks pending, and tailbox delivers it. Delete such rows, or mark them as delivered.", count.Name, limit)
 }
 
 // showsDead reports whether a column of the table shows what was given up.

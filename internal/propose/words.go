@@ -104,7 +104,7 @@ func (c *chooser) words(status *report.Column) {
 			return
 		}
 		dead = []string{like(pending[0], "dead")}
-		c.question("No word of %s means that a message is given up. tailbox writes %q, which your programs do not know yet. If they refuse it, docs/tables.md, \"Words\", has other ways.", status.Name, dead[0])
+		c.newDead(status, dead[0])
 	}
 	if len(dead) > 1 && among("failed error errored", dead[len(dead)-1]) { // another word says that it was given up, so that this one waits for the next try
 		retrying = append(retrying, dead[len(dead)-1])
@@ -135,6 +135,12 @@ func (c *chooser) words(status *report.Column) {
 	if len(rest) > 0 {
 		c.question("What do the words %s of %s mean? tailbox leaves rows alone that have such a word before it starts. If they have to be delivered, add the word to words.pending. tailbox delivers each row that is inserted later, whatever its word: docs/tables.md, \"Rows that behave differently\".", strings.Join(rest, ", "), status.Name)
 	}
+}
+
+// newDead tells that no word of a status means given up, and asks how else the program before showed it.
+func (c *chooser) newDead(status *report.Column, dead string) {
+	c.question("No word of %s means that a message is given up. tailbox writes %q, which your programs do not know yet. If they refuse it, docs/tables.md, \"Words\", has other ways.", status.Name, dead)
+	c.askLimit()
 }
 
 // tellWords tells which words of a status tailbox reads and writes.

@@ -35,6 +35,11 @@ func (c *checker) refusals(ctx context.Context, t *catalog.Table) error {
 		return err
 	}
 	m := marks{info: t, table: at, samples: at.View.Samples(time.Now()), writes: at.Writes()}
+	for _, name := range m.writes {
+		if column, ok := t.Column(name); ok && column.Generated {
+			c.Add(check.Problem, "name a column under source.tables.columns that can be written, or null", "column %s of table %s is generated, so the relay cannot write it", name, t)
+		}
+	}
 	if err := c.triggers(ctx, t, deletes, m.writes); err != nil || len(m.writes) == 0 {
 		return err
 	}

@@ -54,6 +54,7 @@ func TestCheckFindsRefusals(t *testing.T) {
 		"unique error":              {nil, "CREATE UNIQUE INDEX one ON events (st, err)", check.Problem, []string{"one on st, err", "two retrying messages"}},
 		"unique error, NULLs alike": {nil, "CREATE UNIQUE INDEX one ON events (st, err) NULLS NOT DISTINCT", check.Problem, []string{"two delivered messages"}},
 		"unique with the id":        {nil, "CREATE UNIQUE INDEX one ON events (st) INCLUDE (id); DROP INDEX one; CREATE UNIQUE INDEX one ON events (st, id)", check.Problem, nil},
+		"generated status":          {nil, "ALTER TABLE events DROP st, ADD st text GENERATED ALWAYS AS (CASE WHEN done IS NULL THEN 'pending' ELSE 'delivered' END) STORED", check.Problem, []string{"column st", "is generated"}},
 		"unique expression":         {nil, "CREATE UNIQUE INDEX one ON events (st, (id % 1000000))", check.Problem, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

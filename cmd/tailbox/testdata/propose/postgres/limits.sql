@@ -1,0 +1,3 @@
+CREATE TABLE outbox (id bigserial PRIMARY KEY, event_type text NOT NULL, aggregate_id text NOT NULL, partition_key text NOT NULL, payload jsonb NOT NULL, status text NOT NULL DEFAULT 'pending', retry_count int NOT NULL DEFAULT 0,
+	max_retries int NOT NULL DEFAULT 5, sent_at timestamptz, state text GENERATED ALWAYS AS (CASE WHEN sent_at IS NULL THEN 'pending' ELSE 'sent' END) STORED);
+INSERT INTO outbox (event_type, aggregate_id, partition_key, payload, status, retry_count, sent_at) VALUES ('Placed', '1', 'a', to_jsonb('{"n":1}'::text), 'pending', 5, NULL), ('Placed', '2', 'b', '{}', 'sent', 1, now());
