@@ -235,7 +235,7 @@ func (c *chooser) askBody() {
 		c.question("%s is empty in the rows that were looked at, and may hold any bytes. tailbox sends them as they are. If a library writes an envelope of its own there, or the program before wraps them when it sends them, consumers have to read what the column holds.", body.Name)
 		return
 	}
-	if body.Class == report.JSON && slices.ContainsFunc(body.Sample, func(text string) bool { return strings.HasPrefix(text, `"{`) || strings.HasPrefix(text, `"[`) }) {
+	if body.Class != report.Binary && slices.ContainsFunc(body.Sample, func(text string) bool { return strings.HasPrefix(text, `"{`) || strings.HasPrefix(text, `"[`) }) {
 		c.question("%s holds a text of JSON within a string of JSON. tailbox sends the string as it is, in quotes. If consumers need what is in it, let the application write that as an object.", body.Name)
 		return
 	}

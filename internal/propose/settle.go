@@ -137,20 +137,23 @@ func (c *chooser) askDeleted() {
 	}
 }
 
-// askLimit asks about rows that a program gave up because of their number of attempts, if no other column tells.
+// askLimit asks about rows that a program gave up because of their number of attempts, or at the first error, if no other column tells.
 func (c *chooser) askLimit() {
 	count := c.by["attempts"]
 	if count == nil {
 		count = c.by["failures"]
 	}
-	if count == nil || c.showsDead() {
-		return
-	}
-	limit := "a limit"
+	failed, limit := c.by["last_error"], "a limit"
 	if most := c.by["max_attempts"]; most != nil {
 		limit = most.Name
 	}
-	c.question("If the program before gave a message up once %s reached %s, its row looks pending, and tailbox delivers it. Delete such rows, or mark them as delivered.", count.Name, limit)
+	switch {
+	case c.showsDead():
+	case count != nil:
+		c.question("If the program before gave a message up once %s reached %s, its row looks pending, and tailbox delivers it. Delete such rows, or mark them as delivered.", count.Name, limit)
+	case failed != nil:
+		c.question("If the program before gave a message up once it failed, its row has %s and looks pending, and tailbox delivers it. Delete such rows, or mark them as delivered.", failed.Name)
+	}
 }
 
 // showsDead reports whether a column of the table shows what was given up.
