@@ -53,7 +53,11 @@ func Of(t *report.Table) *Proposal {
 	}
 	c.chooseID()
 	for _, r := range roles() {
-		if found := c.find(strings.Fields(r.names), r.classes, r.fits); found != nil && c.by[r.key] == nil {
+		find := c.find
+		if slices.Contains(writtenKeys(), r.key) {
+			find = c.findWritable
+		}
+		if found := find(strings.Fields(r.names), r.classes, r.fits); found != nil && c.by[r.key] == nil {
 			c.by[r.key] = found
 			c.used[found.Name] = true
 		}
@@ -113,6 +117,11 @@ func (c *chooser) find(names []string, classes []report.Class, fits func(*report
 		}
 	}
 	return nil
+}
+
+// findWritable is find for a column that the relay is to write.
+func (c *chooser) findWritable(names []string, classes []report.Class, fits func(*report.Column) bool) *report.Column {
+	return c.find(names, classes, func(column *report.Column) bool { return !column.Generated && (fits == nil || fits(column)) })
 }
 
 // unused returns the first column that has no role and fits, which is also told its plain name.
@@ -236,9 +245,9 @@ func (c *chooser) list() {
 		case key == "id" || key == "payload":
 			c.Columns = append(c.Columns, Setting{key, `"` + Unknown + `"`, "see the questions"})
 		case key == "type":
-			c.Columns = append(c.Columns, Setting{key, "null", "no column looks like one"})
+			c.Columns = append(c.Columns, Setting{key, "null", whyNot(nil)})
 		case field != nil && c.column(*field) != nil:
-			c.Columns = append(c.Columns, Setting{key, "null", "the column " + *field + " seems to mean something else"})
+			c.Columns = append(c.Columns, Setting{key, "null", whyNot(c.column(*field))})
 		}
 	}
 }
@@ -267,8 +276,19 @@ func (c *chooser) listGroup(byShape []string) {
 	case len(names) > 1:
 		c.Columns = append(c.Columns, Setting{"group", "[" + strings.Join(names, ", ") + "]", "messages with the same values keep their order"})
 	case slices.ContainsFunc(byShape, func(name string) bool { return c.column(name) != nil }):
-		c.Columns = append(c.Columns, Setting{"group", "null", "the column " + byShape[0] + " seems to mean something else"})
+		c.Columns = append(c.Columns, Setting{"group", "null", whyNot(c.column(byShape[0]))})
 	}
+}
+
+// whyNot tells why a column is not used for what its name says; nil: there is none of the name.
+func whyNot(column *report.Column) string {
+	switch {
+	case column == nil:
+		return "no column looks like one"
+	case column.Generated:
+		return "the column " + column.Name + " is generated"
+	}
+	return "the column " + column.Name + " seems to mean something else"
 }
 
 // describe tells what a column is. It shows no values but those of columns that name kinds and states.

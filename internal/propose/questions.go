@@ -74,6 +74,7 @@ func (c *chooser) ask() {
 		c.question("A message waits until the time in %s, outside the order of its group.%s If the column means something else, write available_at: null.", at.Name, zone)
 	}
 	c.askNulls()
+	c.askUnlogged()
 	c.askKey()
 	c.askTopic()
 	c.askOrder()
@@ -97,6 +98,20 @@ func (c *chooser) ask() {
 	}
 	if limit := c.by["max_attempts"]; limit != nil {
 		c.question("A message has at most as many attempts as %s of its row says, whatever retry.attempts is. If the column means something else, write max_attempts: null.", limit.Name)
+	}
+}
+
+// askUnlogged tells which columns Postgres computes, and so leaves out of its log.
+func (c *chooser) askUnlogged() {
+	var names []string
+	for i := range c.t.Columns {
+		if column := &c.t.Columns[i]; column.Generated && !c.used[column.Name] && c.t.Quote == `"` {
+			names = append(names, column.Name)
+		}
+	}
+	if len(names) > 0 {
+		c.question("Postgres computes %s, and its log does not hold such a column, so tailbox cannot read it. If a message needs one, such as its type or its group, have the application or a trigger write it into an ordinary column.",
+			strings.Join(names, ", "))
 	}
 }
 

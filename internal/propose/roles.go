@@ -21,6 +21,8 @@ type role struct {
 	fits func(c *report.Column) bool
 }
 
+const statusNames = "status state statusname processingstate messagestatus eventstatus deliverystatus outboxstatus publishstatus"
+
 const bodyNames = "payload body content data eventbodydata eventdata eventpayload messagebody messagepayload eventbody eventjson serializedevent serializedmessage messagedata invocation " +
 	"json message event value kafkavalue recordvalue args eventproperties payloadjson messagejson messagesjson"
 
@@ -28,7 +30,7 @@ const bodyNames = "payload body content data eventbodydata eventdata eventpayloa
 func roles() []role {
 	texts, times := []report.Class{report.Text, report.UUID}, []report.Class{report.Time, report.LocalTime}
 	return []role{
-		{"status", "status state statusname processingstate messagestatus eventstatus deliverystatus outboxstatus publishstatus", []report.Class{report.Text, report.Number, report.Other}, hasWords},
+		{"status", statusNames, []report.Class{report.Text, report.Number, report.Other}, hasWords},
 		{"payload", bodyNames, []report.Class{report.JSON, report.Binary, report.Text}, isBody},
 		{"headers", "headers messageheaders payloadheaders customheaders eventheaders headerbag metadata metadatajson attributes properties context", []report.Class{report.JSON, report.Text, report.Binary}, isObject},
 		{"type", "eventtype messagetype eventtypename messagetypename payloadtype type kind eventname messagename typename eventclass jobtype jobclass recordtype classname class worker category triggername templatetype name event", []report.Class{report.Text}, isKind},
@@ -36,8 +38,8 @@ func roles() []role {
 		{"delivered_at", "deliveredat sentat processedat publishedat dispatchedat completedat completiondate finishedat finalizedat dispatched processed published sent processedtime processedon senton publishedon " +
 			"processedonutc processedatutc processeddate processeddateutc publishedonutc publishedatutc publisheddate sentonutc sentatutc sentdate completedon dispatchedon handledat ackedat consumedat pushedat pushcompletedat relayedat emittedat",
 			times, mayBeEmpty},
-		{"failures", "failures failurecount failedattempts retrycount retries retry errorcount errorscount", []report.Class{report.Number}, nil},
-		{"attempts", "attempts attempt attemptcount tries deliveryattempts deliveryattempt timesattempted completionattempts sendattempts sendcount pushattempts timessent numberofattempts readct", []report.Class{report.Number}, nil},
+		{"failures", "failures failurecount failcount failedattempts timesfailed retrycount retriescount numretries nbretries retries retry errorcount errorscount errors", []report.Class{report.Number}, nil},
+		{"attempts", "attempts attempt attemptcount attemptscount numattempts nbattempts publishattempts publishattempt tries triescount deliveryattempts deliveryattempt timesattempted completionattempts sendattempts sendcount pushattempts timessent numberofattempts readct", []report.Class{report.Number}, nil},
 		{"last_attempt_at", "lastattemptat lastattempttime lastattempt attemptedat lastretryat lasttriedat lastattemptedon lastattemptedat", times, nil},
 		{"next_attempt_at", "nextattemptat nextattempttime nextretryat nextretrytime nextrun retryat retryafter", times, nil},
 		{"last_error", "lasterror lasterrormessage errormessage errormsg error errorlog errorreason failurereason exception", []report.Class{report.Text}, nil},
@@ -53,6 +55,11 @@ func roles() []role {
 		{"max_attempts", "maxattempts maxretries", []report.Class{report.Number}, nil},
 		{"seq", "seq sequence sequencenumber globalindex globalposition", []report.Class{report.Number}, func(c *report.Column) bool { return c.Numbered }},
 	}
+}
+
+// writtenKeys are the keys of the columns that the relay writes.
+func writtenKeys() []string {
+	return []string{"status", "attempts", "failures", "last_attempt_at", "next_attempt_at", "last_error", "delivered_at", "updated_at"}
 }
 
 // mayBeEmpty reports whether a new row has no value there, unless the application gives one.

@@ -11,8 +11,8 @@ import (
 // settle chooses what becomes of a row once its message is delivered.
 func (c *chooser) settle() {
 	status, at := c.by["status"], c.by["delivered_at"]
-	flag := c.find(strings.Fields(flagNames), []report.Class{report.Bool}, nil)
-	number := c.find(strings.Fields(flagNames), []report.Class{report.Number, report.Bool}, func(f *report.Column) bool { return isBit(f) && (f.Class == report.Number || c.t.Quote == "`") })
+	flag := c.findWritable(strings.Fields(flagNames), []report.Class{report.Bool}, nil)
+	number := c.findWritable(strings.Fields(flagNames), []report.Class{report.Number, report.Bool}, func(f *report.Column) bool { return isBit(f) && (f.Class == report.Number || c.t.Quote == "`") })
 	telltale, mark := c.telltale(), c.unusedMark()
 	switch {
 	case status != nil:
@@ -43,7 +43,7 @@ func (c *chooser) settle() {
 		c.gaveUp()
 		c.askLimit()
 		c.askFlags()
-	case telltale != nil && !isMarkTime(telltale):
+	case telltale != nil && (telltale.Generated || !isMarkTime(telltale)):
 		c.rest("on_delivered", `"`+Unknown+`"`, "see the questions")
 		c.question("%s, of type %s, seems to tell what is delivered, but tailbox cannot use it. Write on_delivered: delete if a row may go once it is delivered; or keep, with a feedback statement that sets %s, unless the insert sets it.",
 			telltale.Name, telltale.Type, telltale.Name)
@@ -79,7 +79,7 @@ func (c *chooser) settle() {
 // unwritten takes away the columns that show attempts: without a status, tailbox deletes a row as soon as its deliveries are parked.
 func (c *chooser) unwritten() {
 	c.Columns = slices.DeleteFunc(c.Columns, func(s Setting) bool {
-		written := s.Value != "null" && slices.Contains([]string{"attempts", "failures", "last_attempt_at", "next_attempt_at", "last_error", "updated_at"}, s.Key)
+		written := s.Value != "null" && s.Key != "status" && s.Key != "delivered_at" && slices.Contains(writtenKeys(), s.Key)
 		if written {
 			c.Unused = append(c.Unused, c.by[s.Key].Name)
 		}
@@ -90,7 +90,7 @@ func (c *chooser) unwritten() {
 // unusedMark is a column that is not used and can tell two kinds of rows apart: a flag, or a time that is set later. It is nil if there is none.
 func (c *chooser) unusedMark() *report.Column {
 	return c.unused(func(column *report.Column, name string) bool {
-		return isFlag(column) || tellsLater(column, name)
+		return !column.Generated && (isFlag(column) || tellsLater(column, name))
 	})
 }
 
@@ -112,7 +112,11 @@ func isFlag(c *report.Column) bool {
 
 // askFlags asks about flags that nothing uses, beside a column that tells what is delivered, and about a time that may tell what was given up.
 func (c *chooser) askFlags() {
-	if mark := c.unused(tellsLater); mark != nil && c.by["status"] == nil {
+	switch mark := c.unused(tellsLater); {
+	case mark == nil || c.by["status"] != nil:
+	case mark.Generated:
+		c.question("tailbox does not look at %s, so rows count as pending also if it is set, and nobody can write it, because it is generated. If it is set once a message is given up, delete such rows, or mark them as delivered.", mark.Name)
+	default:
 		c.question("tailbox does not look at %s, so rows count as pending also if it is set. If it is set once a message is given up, write set: {dead: {%s: now}}.", mark.Name, quoted(mark.Name))
 	}
 	for i := range c.t.Columns {
@@ -190,7 +194,7 @@ func (c *chooser) flags(flag *report.Column, no, yes string) {
 // gaveUp finds the column that tells which messages were given up, and reports whether there is one.
 func (c *chooser) gaveUp() bool {
 	bit := func(f *report.Column) bool { return f.Class == report.Bool || isBit(f) }
-	if flag := c.find(strings.Fields("blocked dead failed error errored haserror abandoned blacklisted discarded poisoned isdead isfailed iserror isblocked aborted deliveryaborted isaborted deadlettered isdeadlettered"), []report.Class{report.Bool, report.Number, report.Text}, bit); flag != nil {
+	if flag := c.findWritable(strings.Fields("blocked dead failed error errored haserror abandoned blacklisted discarded poisoned isdead isfailed iserror isblocked aborted deliveryaborted isaborted deadlettered isdeadlettered"), []report.Class{report.Bool, report.Number, report.Text}, bit); flag != nil {
 		yes, no := "true", "false"
 		switch flag.Class {
 		case report.Number:
@@ -203,7 +207,7 @@ func (c *chooser) gaveUp() bool {
 		c.setBack(flag, no)
 		return true
 	}
-	died := c.find(strings.Fields("abandonedat failedat deadat deadletteredat deadletterat dlqat diedat gaveupat givenupat poisonedat quarantinedat discardedat expiredat cancelledat canceledat deletedat"), []report.Class{report.Time, report.LocalTime}, func(d *report.Column) bool { return !d.NotNull })
+	died := c.findWritable(strings.Fields("abandonedat failedat deadat deadletteredat deadletterat dlqat diedat gaveupat givenupat poisonedat quarantinedat discardedat expiredat cancelledat canceledat deletedat"), []report.Class{report.Time, report.LocalTime}, func(d *report.Column) bool { return !d.NotNull })
 	if died == nil {
 		return false
 	}
@@ -237,7 +241,7 @@ func (c *chooser) set(state string, column *report.Column, value, why string) {
 // telltale is a column that is not used, and whose name sounds as if it told what is delivered; nil if there is none.
 func (c *chooser) telltale() *report.Column {
 	return c.unused(func(column *report.Column, name string) bool {
-		return column.Class != report.JSON && column.Class != report.UUID && slices.ContainsFunc([]string{"processed", "published", "sent", "dispatched", "delivered", "completed", "handled", "consumed", "enqueued", "pushed", "relayed", "emitted"},
+		return column.Generated && among(statusNames, column.Name) || column.Class != report.JSON && column.Class != report.UUID && slices.ContainsFunc([]string{"processed", "published", "sent", "dispatched", "delivered", "completed", "handled", "consumed", "enqueued", "pushed", "relayed", "emitted"},
 			func(part string) bool {
 				return plain(firstWord.FindString(column.Name)) == part || strings.HasPrefix(name, "is"+part) || strings.HasSuffix(name, part) || strings.HasSuffix(name, part+"at")
 			})

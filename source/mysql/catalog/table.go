@@ -26,7 +26,13 @@ type Declared struct {
 	// DataType such as varchar, columnType such as varchar(20), charset "" for types that have none.
 	DataType, ColumnType, charset string
 	Length                        int // in characters, or in bytes for binary types; 0 = none
+	// Generated: the server computes the value from other columns, and nobody can write it.
+	Generated bool
 }
+
+// IsGenerated reports whether extra, what information_schema.columns says besides the type, is that of a generated column. A default that is an
+// expression is called DEFAULT_GENERATED.
+func IsGenerated(extra string) bool { return strings.Contains(strings.ToUpper(extra), " GENERATED") }
 
 // Column finds a column by name.
 func (t *Table) Column(name string) (Declared, bool) {
@@ -85,7 +91,7 @@ func SameName(configured, found *outbox.Table) error {
 func (t *Table) readColumns(ctx context.Context, s *server.Conn) error {
 	rows, err := s.Texts(ctx, `SELECT column_name, LOWER(data_type), column_type, COALESCE(character_set_name, ''), `+
 		`COALESCE(numeric_precision, 0), COALESCE(numeric_scale, 0), COALESCE(datetime_precision, 0), COALESCE(character_maximum_length, 0), `+
-		`is_nullable = 'YES' AND (column_default IS NULL OR column_default = 'NULL') FROM information_schema.columns `+
+		`is_nullable = 'YES' AND (column_default IS NULL OR column_default = 'NULL'), extra FROM information_schema.columns `+
 		`WHERE table_schema = `+quote.Text(t.Schema)+` AND table_name = `+quote.Text(t.Name)+` ORDER BY ordinal_position`)
 	if err != nil {
 		return fmt.Errorf("look up columns of %s: %w", t, err)
@@ -100,7 +106,7 @@ func (t *Table) readColumns(ctx context.Context, s *server.Conn) error {
 		}
 		c.Length = n[3]
 		c.describe(n[0], n[1], n[2], n[3])
-		c.NullDefault = r[8] == "1"
+		c.NullDefault, c.Generated = r[8] == "1", IsGenerated(r[9])
 		t.Cols = append(t.Cols, c)
 	}
 	return nil

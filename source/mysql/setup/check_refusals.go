@@ -91,6 +91,11 @@ func (c *checker) marks(ctx context.Context, t *catalog.Table, at *usertable.Tab
 			writes[strings.ToLower(s.Column)] = true
 		}
 	}
+	for i := range t.Cols {
+		if name := t.Cols[i].Name; t.Cols[i].Generated && writes[strings.ToLower(quote.Ident(name))] {
+			c.Add(check.Problem, "name a column under source.tables.columns that can be written, or null", "column %s of table %s is generated, so the relay cannot write it", name, t)
+		}
+	}
 	checks, err := c.checks(ctx, at)
 	if err != nil {
 		return err

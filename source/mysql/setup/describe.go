@@ -35,12 +35,16 @@ func Describe(ctx context.Context, cfg server.Config, database, name string) (t 
 			func(t *outbox.Table) ([]string, error) { return tablesBeside(ctx, conn, t) })
 	}
 	for _, row := range rows {
-		c := report.Column{Name: row[0], Type: row[1], Class: classOf(row[1], row[2]), NotNull: row[3] == "NO", Default: strings.Trim(row[4], "'"), Numbered: strings.Contains(row[5], "auto_increment")}
+		c := report.Column{Name: row[0], Type: row[1], Class: classOf(row[1], row[2]), NotNull: row[3] == "NO", Default: strings.Trim(row[4], "'"),
+			Numbered: strings.Contains(row[5], "auto_increment"), Generated: catalog.IsGenerated(row[5])}
 		if c.Default == "NULL" {
 			c.Default = ""
 		}
 		if row[2] == "enum" {
 			c.Labels = labels(row[1])
+		}
+		if c.Generated {
+			c.Type += " GENERATED"
 		}
 		t.Columns = append(t.Columns, c)
 	}

@@ -17,14 +17,12 @@ import (
 )
 
 const (
-	// describeColumns reads the columns of a table. A domain is what its base type is. The log does not hold a generated column, and nobody can write it, so it
-	// is of no class.
+	// describeColumns reads the columns of a table. A domain is what its base type is.
 	describeColumns = `
-SELECT a.attname, format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attgenerated <> '' THEN ' GENERATED' ELSE '' END,
-	CASE WHEN a.attgenerated <> '' THEN 'oid' ELSE b.typname END, b.typcategory::text, a.attnotnull, coalesce(pg_get_expr(d.adbin, d.adrelid), ''),
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), b.typname, b.typcategory::text, a.attgenerated <> '', a.attnotnull, coalesce(pg_get_expr(d.adbin, d.adrelid), ''),
 	a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid), '') LIKE 'nextval(%',
 	ARRAY(SELECT pg_get_constraintdef(k.oid) FROM pg_constraint k WHERE k.conrelid = a.attrelid AND k.contype = 'c' AND k.conkey = ARRAY[a.attnum]),
-	ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = b.oid AND a.attgenerated = '' ORDER BY e.enumsortorder)
+	ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = b.oid ORDER BY e.enumsortorder)
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
 LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`
@@ -74,8 +72,10 @@ func readColumns(ctx context.Context, conn *pgx.Conn, t *report.Table, id uint32
 	}
 	var c report.Column
 	var base, category string
-	if _, err := pgx.ForEachRow(rows, []any{&c.Name, &c.Type, &base, &category, &c.NotNull, &c.Default, &c.Numbered, &c.Checks, &c.Labels}, func() error {
-		c.Class = classOf(base, category)
+	if _, err := pgx.ForEachRow(rows, []any{&c.Name, &c.Type, &base, &category, &c.Generated, &c.NotNull, &c.Default, &c.Numbered, &c.Checks, &c.Labels}, func() error {
+		if c.Class = classOf(base, category); c.Generated { // the log does not hold it
+			c.Class, c.Labels, c.Type = report.Other, nil, c.Type+" GENERATED"
+		}
 		t.Columns = append(t.Columns, c)
 		c.Checks, c.Labels = nil, nil
 		return nil

@@ -30,6 +30,8 @@ type Column struct {
 	// Default is the expression of the default, "" for none. Numbered: the server draws numbers that grow.
 	Default  string
 	Numbered bool
+	// Generated: the server computes the value from other columns, and nobody can write it.
+	Generated bool
 	// Checks are the CHECK constraints of this column alone, as the server prints them. Labels are those of an enum.
 	Checks, Labels []string
 	// Values are the values of a column that has few, the most frequent first. Sample has some values, each once, cut to SampleLength: their text, or

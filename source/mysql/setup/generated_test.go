@@ -1,0 +1,41 @@
+package setup
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mysql/mysqltest"
+	"github.com/tailbox/tailbox/source/store/check"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// Nobody can write a generated column: check refuses one that the relay would write, and takes one that messages are made of.
+func TestCheckOfGeneratedColumns(t *testing.T) {
+	mysqltest.OnKinds(t, func(t *testing.T, kind string) {
+		for column, written := range map[string]bool{
+			"status VARCHAR(20) GENERATED ALWAYS AS (IF(payload = '', 'done', 'pending')) STORED":    true,
+			"attempts INT GENERATED ALWAYS AS (LENGTH(payload)) VIRTUAL":                             true,
+			"type VARCHAR(20) GENERATED ALWAYS AS (CONCAT('of ', LENGTH(payload))) STORED":           false,
+			"message_group VARCHAR(20) GENERATED ALWAYS AS (CONCAT('of ', LENGTH(payload))) VIRTUAL": false,
+		} {
+			table := mysqltest.Shaped("tailbox", "outbox")
+			table.OnDelivered = outbox.Mark
+			r := mysqltest.NewSourceRig(t, servers.SharedMySQL(t, kind), newSource, table)
+			name, _, _ := strings.Cut(column, " ")
+			r.Exec("ALTER TABLE outbox DROP COLUMN "+name, "ALTER TABLE outbox ADD COLUMN "+column)
+			findings, err := Check(r.Ctx, r.Cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := false
+			for _, f := range findings {
+				told = told || f.Level == check.Problem && strings.Contains(f.What, fmt.Sprintf("column %s of table", name)) && strings.Contains(f.What, "is generated")
+			}
+			if told != written {
+				t.Errorf("check of %s: %v", column, findings)
+			}
+		}
+	})
+}
