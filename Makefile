@@ -26,7 +26,7 @@ SKIPS     := $(CURDIR)/bin/skipped-tests
 export TAILBOX_TEST_SKIPS = $(SKIPS)
 
 .DEFAULT_GOAL := help
-.PHONY: help build release release-test demo test race lint house e2e mutants bench rivals fuzz screenshots servers clean
+.PHONY: help build release release-test demo test race lint house e2e mutants bench rivals profile fuzz screenshots servers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,15 @@ rivals: servers build ## compare with Debezium Server and a poller, on the same 
 
 bench: servers build ## measure throughput, latency and memory against bare readers of the same logs
 	$(GO) run ./test/bench
+
+# The compiler reads the profile of a main package (default.pgo), and puts the code together that runs most. One that has aged is merely less use.
+profile: servers ## record cmd/tailbox/default.pgo anew: where benchmarks of a message's road spend their time
+	rm -rf bin/profile && mkdir -p bin/profile
+	@set -e; for road in relay:Engine source/postgres/stream:Read/.*/.*/source source/mongo/stream:Read sink/kafka:Deliver sink/http:Single; do \
+		name="$$(echo "$${road%%:*}" | tr / -)"; echo "$$road"; \
+		$(GO) test -run '^$$' -bench "^Benchmark$${road#*:}" -benchtime 5s -cpuprofile "bin/profile/$$name.prof" -o "bin/profile/$$name.test" "./$${road%%:*}"; \
+	done
+	$(GO) tool pprof -proto -output cmd/tailbox/default.pgo bin/profile/*.prof
 
 fuzz: ## fuzz every fuzz target for FUZZTIME (30s) each
 	@set -e; for file in $$(git ls-files '*_test.go' | xargs grep -l '^func Fuzz'); do \

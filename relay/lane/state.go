@@ -170,8 +170,12 @@ func (l *Lane) On(ev Event) {
 		l.Sink.Broken(fmt.Errorf("%w: sink %q: event %q in a lane that is %s (%s)", ErrBug, l.Sink.Name, ev, l.Mode, l.doing))
 		return
 	}
+	l.doing = l.doing&^t.ends | t.starts
+	if to == l.Mode {
+		return
+	}
 	before := l.Polling()
-	l.Mode, l.doing = to, l.doing&^t.ends|t.starts
+	l.Mode = to
 	switch after := l.Polling(); {
 	case after && !before:
 		l.Sink.Polled++

@@ -241,13 +241,15 @@ func signed(b []byte) int64 {
 
 // appendUUID appends the canonical form, 8-4-4-4-12.
 func appendUUID(dst, b []byte) []byte {
-	dst = hex.AppendEncode(dst, b[:4])
-	for i := 4; i < 10; i += 2 {
-		dst = append(dst, '-')
-		dst = hex.AppendEncode(dst, b[i:i+2])
+	var text [36]byte
+	hex.Encode(text[:8], b[:4])
+	for at, i := 8, 4; i < 10; at, i = at+5, i+2 {
+		text[at] = '-'
+		hex.Encode(text[at+1:], b[i:i+2])
 	}
-	dst = append(dst, '-')
-	return hex.AppendEncode(dst, b[10:16])
+	text[23] = '-'
+	hex.Encode(text[24:], b[10:16])
+	return append(dst, text[:]...)
 }
 
 // Binary implements columns.Column.
