@@ -20,11 +20,12 @@ const (
 	liveHeap              = "/gc/heap/live:bytes"
 	allocated             = "/gc/heap/allocs:bytes"
 	// While more than busyBytes a second are allocated, as by some 10,000 messages, garbage may be busyPercent of what is
-	// alive, below the limit: to collect it costs a tenth of the processor time otherwise. So it may before the first look, because
-	// a relay that starts usually reads what came while none ran. A relay at rest stays small.
+	// alive, below the limit: to collect it costs a tenth of the processor time otherwise. A relay at rest stays small.
 	busyBytes   = 16 << 20
 	busyPercent = 200
 	restPercent = 100 // Go's own
+	// Before the first look: a relay that starts usually reads what came while none ran.
+	startPercent = 150
 )
 
 // boundHeap keeps the garbage collector from letting the heap grow to twice of what is alive: `memory` is meant as a bound
@@ -40,7 +41,7 @@ func boundHeap(ctx context.Context, queue *atomic.Int64) {
 	defer timer.Stop()
 	sample := []metrics.Sample{{Name: liveHeap}, {Name: allocated}}
 	metrics.Read(sample)
-	before, set, percent, fixed := sample[1].Value.Uint64(), limit, busyPercent, os.Getenv("GOGC") != ""
+	before, set, percent, fixed := sample[1].Value.Uint64(), limit, startPercent, os.Getenv("GOGC") != ""
 	if !fixed {
 		debug.SetGCPercent(percent)
 	}
