@@ -64,6 +64,7 @@ func Of(t *report.Table) *Proposal {
 	}
 	c.dropSharedKey()
 	c.chooseGroup()
+	c.chooseSeq()
 	if c.debezium() {
 		c.Shape = "debezium"
 		c.question("Debezium's options table.field.event.* and table.fields.additional.placement are not in the table: if you have the connector's configuration, use tailbox import debezium.")
@@ -225,6 +226,17 @@ func (c *chooser) chooseGroup() {
 		c.by["topic"] = topic
 	} else if len(c.group) == 2 && c.by["topic"] == nil {
 		c.question("No column names the topic, so it is the type. If topics go by %s, write topic: %s under columns.", c.group[0].Name, quoted(c.group[0].Name))
+	}
+}
+
+// chooseSeq takes a column that the server numbers, and that is nothing else, for the order of rows that tailbox does not find in the log. Without it, those
+// of one second may go in the order of random ids.
+func (c *chooser) chooseSeq() {
+	numbered := c.unused(func(column *report.Column, _ string) bool {
+		return column.Numbered && column.NotNull && column.Class == report.Number
+	})
+	if c.by["seq"] == nil && numbered != nil {
+		c.by["seq"], c.used[numbered.Name] = numbered, true
 	}
 }
 

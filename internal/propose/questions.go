@@ -25,12 +25,13 @@ func (c *chooser) askTimes() {
 	for i := range c.t.Columns {
 		column := &c.t.Columns[i]
 		time, name := column.Class == report.Time || column.Class == report.LocalTime, plain(column.Name)
-		time = time || column.Class == report.Number || (column.Class == report.Text || column.Class == report.Binary) && hasPart(name, "sendat", "schedul", "available", "deliverat", "runat")
+		time = time || column.Class == report.Number || column.Type == "date" ||
+			(column.Class == report.Text || column.Class == report.Binary) && hasPart(name, "sendat", "schedul", "available", "deliverat", "runat", "notbefore", "sendon", "publishon")
 		created := column == c.by["created_at"] && (column.Ahead || hasPart(name, "enqueue")) // a message that is delayed may be put into its queue later
 		if c.used[column.Name] && !created || !time || hasPart(name, "expir", "deadline", "deliverby") {
 			continue
 		}
-		if created || column.Ahead || hasPart(name, "until", "after", "due", "schedul", "available", "effective", "sendat", "enqueuetime") && !strings.Contains(name, "lock") {
+		if created || column.Ahead || hasPart(name, "until", "after", "due", "schedul", "available", "effective", "sendat", "enqueuetime", "notbefore", "sendon", "publishon", "delay") && !strings.Contains(name, "lock") {
 			names, ahead = append(names, column.Name), ahead || column.Ahead
 		}
 	}
@@ -250,7 +251,10 @@ func (c *chooser) askBody() {
 		c.question("%s is empty in the rows that were looked at, and may hold any bytes. tailbox sends them as they are. If a library writes an envelope of its own there, or the program before wraps them when it sends them, consumers have to read what the column holds.", body.Name)
 		return
 	}
-	if body.Class != report.Binary && slices.ContainsFunc(body.Sample, func(text string) bool { return strings.HasPrefix(text, `"{`) || strings.HasPrefix(text, `"[`) }) {
+	if slices.ContainsFunc(body.Sample, func(text string) bool {
+		text = strings.TrimSpace(text)
+		return strings.HasPrefix(text, `"{`) || strings.HasPrefix(text, `"[`)
+	}) {
 		c.question("%s holds a text of JSON within a string of JSON. tailbox sends the string as it is, in quotes. If consumers need what is in it, let the application write that as an object.", body.Name)
 		return
 	}

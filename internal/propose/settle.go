@@ -11,8 +11,10 @@ import (
 // settle chooses what becomes of a row once its message is delivered.
 func (c *chooser) settle() {
 	status, at := c.by["status"], c.by["delivered_at"]
-	flag := c.findWritable(strings.Fields(flagNames), []report.Class{report.Bool}, nil)
-	number := c.findWritable(strings.Fields(flagNames), []report.Class{report.Number, report.Bool}, func(f *report.Column) bool { return isBit(f) && (f.Class == report.Number || c.t.Quote == "`") })
+	flag := c.findWritable(strings.Fields(flagNames), []report.Class{report.Bool}, hasTexts)
+	number := c.findWritable(strings.Fields(flagNames), []report.Class{report.Number, report.Bool}, func(f *report.Column) bool {
+		return hasTexts(f) && isBit(f) && (f.Class == report.Number || c.t.Quote == "`")
+	})
 	telltale, mark := c.telltale(), c.unusedMark()
 	switch {
 	case status != nil:
@@ -63,7 +65,7 @@ func (c *chooser) settle() {
 		c.unwritten()
 		c.question("tailbox deletes a row once it is delivered, also if the application has updated the row meanwhile. If rows have to stay or are updated, write on_delivered: keep. A row whose delivery fails leaves the table, too, and waits in tailbox_parked: docs/tables.md, \"on_delivered\", has the way to keep it.")
 		if c.t.Rows > 0 {
-			c.question("The table has rows, and nothing tells which of them were delivered. Delete those that were. Then write start: pending under source, so that tailbox delivers and deletes the others. It does so with every row: move those that are not for tailbox.")
+			c.question("The table has rows, and nothing tells which of them were delivered. Delete those that were delivered or given up. Then write start: pending under source, so that tailbox delivers and deletes the others. It does so with every row: move those that are not for tailbox.")
 		}
 		return
 	}
@@ -72,7 +74,7 @@ func (c *chooser) settle() {
 		if mark != nil {
 			unless = "unless you name such a column, "
 		}
-		c.question("The table has rows, and %snothing tells tailbox which of them were delivered. Let the program before deliver all of them. Then, if on_delivered is keep, write start: now under source. If it is delete, delete what was delivered, and write start: pending.", unless)
+		c.question("The table has rows, and %snothing tells tailbox which of them were delivered. Let the program before deliver all of them. Then, if on_delivered is keep, write start: now under source. If it is delete, delete what was delivered or given up, and write start: pending.", unless)
 	}
 }
 
@@ -105,6 +107,9 @@ func isMarkTime(c *report.Column) bool {
 	return (c.Class == report.Time || c.Class == report.LocalTime) && mayBeEmpty(c)
 }
 
+// hasTexts reports whether the words of a state can be texts of a column. MySQL's bits have none.
+func hasTexts(c *report.Column) bool { return c.Type != "bit(1)" }
+
 // isFlag reports whether a column is a boolean, or what MySQL has in its place.
 func isFlag(c *report.Column) bool {
 	return c.Class == report.Bool || c.Class == report.Number && isBit(c) && (strings.HasPrefix(c.Type, "tinyint") || strings.HasPrefix(c.Type, "bit"))
@@ -121,11 +126,12 @@ func (c *chooser) askFlags() {
 	}
 	for i := range c.t.Columns {
 		if column := &c.t.Columns[i]; !c.used[column.Name] && isFlag(column) {
-			what := "Then let the program before finish or delete such rows."
-			if !c.showsDead() && !slices.ContainsFunc(c.Columns, func(s Setting) bool { return s.Key == "status" }) {
-				what = "Then write that value under set.dead."
+			dead := ""
+			if !column.Generated && !c.showsDead() && !slices.ContainsFunc(c.Columns, func(s Setting) bool { return s.Key == "status" }) {
+				dead = " If a value means that the message was given up, write it under set.dead."
 			}
-			c.question("tailbox does not look at %s, so rows count as pending whatever it says. Does a value of it mean that a row must not be delivered? %s", column.Name, what)
+			c.question("tailbox does not look at %s, so rows count as pending whatever it says. If a value of it means that a row must not go out, let the program before finish or delete such rows. "+
+				"tailbox does not hold back one that is inserted later: put its message into this table once it may go out.%s", column.Name, dead)
 		}
 	}
 }
@@ -148,6 +154,11 @@ func (c *chooser) askLimit() {
 		count = c.by["failures"]
 	}
 	failed, limit := c.by["last_error"], "a limit"
+	if failed == nil {
+		failed = c.unused(func(column *report.Column, name string) bool {
+			return !column.NotNull && !isFlag(column) && hasPart(name, "error", "exception", "failreason", "failedreason", "failurereason")
+		})
+	}
 	if most := c.by["max_attempts"]; most != nil {
 		limit = most.Name
 	}
