@@ -257,7 +257,7 @@ func (c *chooser) list() {
 		case key == "id" || key == "payload":
 			c.Columns = append(c.Columns, Setting{key, `"` + Unknown + `"`, "see the questions"})
 		case key == "type":
-			c.Columns = append(c.Columns, Setting{key, "null", whyNot(nil)})
+			c.Columns = append(c.Columns, Setting{key, "null", "no column looks like one"})
 		case field != nil && c.column(*field) != nil:
 			c.Columns = append(c.Columns, Setting{key, "null", whyNot(c.column(*field))})
 		}
@@ -287,17 +287,16 @@ func (c *chooser) listGroup(byShape []string) {
 		c.Columns = append(c.Columns, Setting{"group", names[0], describe("group", c.group[0]) + order})
 	case len(names) > 1:
 		c.Columns = append(c.Columns, Setting{"group", "[" + strings.Join(names, ", ") + "]", "messages with the same values keep their order"})
-	case slices.ContainsFunc(byShape, func(name string) bool { return c.column(name) != nil }):
-		c.Columns = append(c.Columns, Setting{"group", "null", whyNot(c.column(byShape[0]))})
+	default:
+		if i := slices.IndexFunc(byShape, func(name string) bool { return c.column(name) != nil }); i >= 0 {
+			c.Columns = append(c.Columns, Setting{"group", "null", whyNot(c.column(byShape[i]))})
+		}
 	}
 }
 
-// whyNot tells why a column is not used for what its name says; nil: there is none of the name.
+// whyNot tells why a column is not used for what its name says.
 func whyNot(column *report.Column) string {
-	switch {
-	case column == nil:
-		return "no column looks like one"
-	case column.Generated:
+	if column.Generated {
 		return "the column " + column.Name + " is generated"
 	}
 	return "the column " + column.Name + " seems to mean something else"

@@ -22,16 +22,17 @@ func (c *chooser) askTimes() {
 	}
 	ahead := false
 	var names []string
+	later := []string{"sendat", "sendon", "publishon", "notbefore", "schedul", "available"} // parts of names that tell it of a text, too
 	for i := range c.t.Columns {
 		column := &c.t.Columns[i]
 		time, name := column.Class == report.Time || column.Class == report.LocalTime, plain(column.Name)
 		time = time || column.Class == report.Number || column.Type == "date" ||
-			(column.Class == report.Text || column.Class == report.Binary) && hasPart(name, "sendat", "schedul", "available", "deliverat", "runat", "notbefore", "sendon", "publishon")
+			(column.Class == report.Text || column.Class == report.Binary) && hasPart(name, later...)
 		created := column == c.by["created_at"] && (column.Ahead || hasPart(name, "enqueue")) // a message that is delayed may be put into its queue later
 		if c.used[column.Name] && !created || !time || hasPart(name, "expir", "deadline", "deliverby") {
 			continue
 		}
-		if created || column.Ahead || hasPart(name, "until", "after", "due", "schedul", "available", "effective", "sendat", "enqueuetime", "notbefore", "sendon", "publishon", "delay") && !strings.Contains(name, "lock") {
+		if created || column.Ahead || (hasPart(name, later...) || hasPart(name, "until", "after", "due", "effective", "enqueuetime", "delay")) && !strings.Contains(name, "lock") {
 			names, ahead = append(names, column.Name), ahead || column.Ahead
 		}
 	}
