@@ -185,7 +185,7 @@ func (c *conversion) converterOptions(key string) {
 			why = "it changes nothing here"
 		case "schema.registry.url":
 			why = "this converter asks no registry"
-		case "encoding", "converter.encoding":
+		case "converter.encoding", "key.serializer.encoding", "value.serializer.encoding": // what StringConverter and its serializer read
 			if containsFold([]string{"UTF8", "UTF-8"}, s.value) {
 				why = "it is at its default"
 				break

@@ -332,7 +332,11 @@ func (r *resolver) shell(ref string) string {
 		if !has {
 			asWritten = "$" + name
 		}
-		return r.wrong(asWritten, "%s is an argument of the script: write its value in place of it", asWritten)
+		group := ""
+		if strings.HasSuffix(r.key, "replacement") {
+			group = `; if it is a group of the regular expression, write \` + asWritten + `, which the shell leaves alone`
+		}
+		return r.wrong(asWritten, "%s is an argument of the script: write its value in place of it%s", asWritten, group)
 	}
 	value, set := r.c.variables.environment(name)
 	given := r.c.variables.plain[name]

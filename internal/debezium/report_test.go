@@ -80,8 +80,8 @@ func TestReportOfWorkerVariables(t *testing.T) {
 			{[]string{"BOOTSTRAP_SERVERS", "k:9092", "KEY_CONVERTER", "org.apache.kafka.connect.storage.StringConverter", "APICURIO_REGISTRY", "http://registry"},
 				map[string]debezium.Fate{"bootstrap.servers": debezium.Kept, "key.converter": debezium.Refused}},
 			{[]string{"CONNECT_KEY_CONVERTER", "org.apache.kafka.connect.storage.StringConverter", "CONNECT_KEY_CONVERTER_SCHEMAS_ENABLE", "false", "CONNECT_KEY_CONVERTER_SCHEMA_REGISTRY_URL", "http://registry",
-				"CONNECT_KEY_CONVERTER_ENCODING", "UTF-16"},
-				map[string]debezium.Fate{"key.converter": debezium.Kept, "key.converter.schemas.enable": debezium.NoEffect, "key.converter.schema.registry.url": debezium.NoEffect, "key.converter.encoding": debezium.Refused}},
+				"CONNECT_KEY_CONVERTER_CONVERTER_ENCODING", "UTF-16"},
+				map[string]debezium.Fate{"key.converter": debezium.Kept, "key.converter.schemas.enable": debezium.NoEffect, "key.converter.schema.registry.url": debezium.NoEffect, "key.converter.converter.encoding": debezium.Refused}},
 		} {
 			data := form[0]
 			for pair := range slices.Chunk(c.variables, 2) {

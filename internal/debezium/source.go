@@ -271,8 +271,16 @@ func (c *conversion) outboxTables() {
 			c.problem(include, "%s matches no %s, because Debezium compares it with %s.%s as a whole: name it with its %s, as in %s", table, what, container, what, container, example)
 			continue
 		}
+		written := table
+		if first, rest, _ := strings.Cut(table, "."); strings.Contains(rest, ".") {
+			if c.kind != mongodb { // whose databases have no dot in their names
+				c.problem(include, "%s has two dots: leave out the name of the database; if a name holds a dot, write another table here, and its name by hand under source.tables of tailbox.yaml, with that part in double quotes", table)
+				continue
+			}
+			written = first + `."` + rest + `"`
+		}
 		c.tables = append(c.tables, table)
-		c.out.line(2, "- name: "+quoted(table), "")
+		c.out.line(2, "- name: "+quoted(written), "")
 		c.out.comesFrom(include)
 		c.out.set(3, "shape", "debezium", "")
 		c.out.set(3, "on_delivered", "keep", "as Debezium, which leaves rows alone")

@@ -58,6 +58,10 @@ func (c *conversion) router() {
 				c.ofRefused(name)
 			}
 		case found != "":
+			if name == found {
+				c.problem(chain, "names %s twice, which Kafka Connect refuses: name it once", name)
+				continue
+			}
 			c.problem(class, "is a second outbox event router: split the configuration, one pipeline a router")
 			c.ofRefused(name)
 		default:

@@ -196,7 +196,7 @@ func (c *chooser) askHeaders() {
 // askAddress asks about a column by which each row says where its message goes.
 func (c *chooser) askAddress() {
 	found := c.unused(func(column *report.Column, name string) bool {
-		return among("destinations targets recipients url urls targeturl webhookurl callbackurl endpoint targeturi", name) && column.Class != report.Number ||
+		return column.Class != report.Number && (among("destinations targets targetservice receiver", name) || strings.HasSuffix(name, "url") || strings.HasSuffix(name, "uri") || hasPart(name, "urls", "endpoint", "recipient")) ||
 			column.Class == report.JSON && slices.ContainsFunc(column.Sample, func(text string) bool { return strings.Contains(text, `url"`) || strings.Contains(text, `_arn"`) })
 	})
 	if found != nil {

@@ -134,7 +134,7 @@ func hasWords(c *report.Column) bool {
 const (
 	wordsPending   = "pending new ready created scheduled unsent unprocessed notprocessed unpublished notpublished init initial available tobesent open enqueued"
 	wordsDelivered = "delivered sent done processed completed complete published success succeeded successful finished dispatched handled acked"
-	wordsDead      = "dead deadletter deadlettered dlq failed failure discarded abandoned error errored exhausted aborted poisoned permanentfailure"
+	wordsDead      = "dead deadletter deadlettered dlq permanentfailure discarded abandoned exhausted aborted poisoned failed failure error errored"
 	wordsRetrying  = "retrying retry retryable resubmitted temporaryfailure"
 	wordsInFlight  = "processing inprogress inprocessing running sending publishing locked leased executing queued started"
 )
