@@ -111,7 +111,8 @@ func readWords(s *Section, byShape outbox.Words, t *outbox.Table) (words outbox.
 		}
 	}
 	// Two values are enough if another column tells which rows are dead, or if a column has no third one.
-	two := len(t.SetFor("dead")) > 0 || words.Dead == words.Pending && words.Pending == "false" && words.Delivered == "true"
+	flag := words.Pending == "false" && words.Delivered == "true" || words.Pending == "true" && words.Delivered == "false"
+	two := len(t.SetFor("dead")) > 0 || words.Dead == words.Pending && flag
 	for _, key := range []string{"delivered", "dead"} {
 		if word := *words.Word(key); (word == words.Pending || slices.Contains(also, word)) && !(key == "dead" && two) {
 			section.Add(key, word, "is the word for pending too, so such rows would be delivered again: give it a word of its own, or set a column of your own under set.dead")

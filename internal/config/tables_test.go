@@ -290,6 +290,7 @@ func TestSet(t *testing.T) {
 		`set: {dead: {a: null, b: 1}}, ` + two: `set.dead.a "null": does not tell which rows are dead`,
 		`set: {dead: {a: 1}}, ` + two:          "",
 		`words: {pending: false, retrying: false, waiting: false, dead: false, delivered: true}`: "",
+		`words: {pending: true, retrying: true, waiting: true, dead: true, delivered: false}`:    "",
 	} {
 		_, err := read(t, "", table(text))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

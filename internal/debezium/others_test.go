@@ -64,6 +64,7 @@ func TestImportOtherDatabases(t *testing.T) {
 			"mongodb://debezium:it%27s%2Fx%40y@mongo1:27017,mongo2:27017/?replicaSet=rs0&authSource=admin&tls=true"},
 		"mongodb, with options in its URL": {[]string{"application.properties", strings.Replace(mongoServer, "?replicaSet=rs0", "?SSL=false&authSource=shop&replicaSet=rs0", 1)}, nil,
 			"mongodb://debezium:it%27s%2Fx%40y@mongo1:27017,mongo2:27017/?replicaSet=rs0&authSource=admin&tls=true"},
+		"mongodb, with dots in a name": {[]string{"application.properties", strings.Replace(mongoServer, `inventory\\.outboxevent`, `inventory\\.outbox\\.event`, 1)}, []string{`- name: "inventory.\"outbox.event\""`}, ""},
 		"mongodb, with a token in base64": {[]string{"application.properties", mongoServer, "offsets.json",
 			`{"sec":1,"ord":1,"resume_token":"MQAAAAJfZGF0YQAhAAAAODI2OTFENTk3RDAwMDAwMDAxMkIwMjI5Mjk2RTA0NjEAAA=="}`}, []string{`take_over: {resume_token: "82691D597D000000012B0229296E0461"}`}, ""},
 		"mongodb, with a time alone": {[]string{"application.properties", mongoServer, "offsets.json", "\uFEFF\n" + `{"sec":1763555000,"ord":7}`}, []string{`take_over: {resume_token: "82691DB6B800000007"}`}, ""},

@@ -263,21 +263,9 @@ func (c *conversion) outboxTables() {
 			c.out.ignored(&setting{key: what + " " + table}, "it is the one of "+signals.key)
 			continue
 		}
-		if !strings.Contains(table, ".") {
-			container, example := "database", "inventory.outbox"
-			if c.kind == "postgres" {
-				container, example = "schema", "public.outbox"
-			}
-			c.problem(include, "%s matches no %s, because Debezium compares it with %s.%s as a whole: name it with its %s, as in %s", table, what, container, what, container, example)
+		written := c.tableName(include, table, what)
+		if written == "" {
 			continue
-		}
-		written := table
-		if first, rest, _ := strings.Cut(table, "."); strings.Contains(rest, ".") {
-			if c.kind != mongodb { // whose databases have no dot in their names
-				c.problem(include, "%s has two dots: leave out the name of the database; if a name holds a dot, write another table here, and its name by hand under source.tables of tailbox.yaml, with that part in double quotes", table)
-				continue
-			}
-			written = first + `."` + rest + `"`
 		}
 		c.tables = append(c.tables, table)
 		c.out.line(2, "- name: "+quoted(written), "")
@@ -297,6 +285,26 @@ func (c *conversion) outboxTables() {
 	default:
 		c.problem(include, "is empty, so that Debezium reads %ss that are no outbox: name the outbox, as in inventory.outbox", what)
 	}
+}
+
+// tableName is the name of a table as tailbox.yaml has it; "" if it has none, which is told.
+func (c *conversion) tableName(include *setting, table, what string) string {
+	container, example := "database", "inventory.outbox"
+	if c.kind == "postgres" {
+		container, example = "schema", "public.outbox"
+	}
+	first, rest, _ := strings.Cut(table, ".")
+	switch {
+	case rest == "":
+		c.problem(include, "%s matches no %s, because Debezium compares it with %s.%s as a whole: name it with its %s, as in %s", table, what, container, what, container, example)
+	case !strings.Contains(rest, "."):
+		return table
+	case c.kind == mongodb: // whose databases have no dot in their names
+		return first + `."` + rest + `"`
+	default:
+		c.problem(include, "%s has two dots: leave out the name of the database; if a name holds a dot, write another table here, and its name by hand under source.tables of tailbox.yaml, with that part in double quotes", table)
+	}
+	return ""
 }
 
 // captured refuses lists that leave out an outbox: Debezium captures the tables that all lists let through. what is table or collection.

@@ -33,9 +33,7 @@ func (c *conversion) router() {
 		c.formats()
 		return
 	}
-	before := len(c.problems)
-	var found string
-	var renamed bool // in front of the router
+	found, renamed, before := "", false, len(c.problems) // renamed: in front of the router
 	c.then = map[string]*setting{}
 	for _, name := range commas(chain.value) {
 		if chain.fault != "" {
@@ -57,11 +55,9 @@ func (c *conversion) router() {
 				c.problem(class, "this transformation would change the messages, and is not built into tailbox: do without it, or keep Debezium for this outbox%s", own)
 				c.ofRefused(name)
 			}
+		case found == name:
+			c.problem(chain, "names %s twice, which Kafka Connect refuses: name it once", name)
 		case found != "":
-			if name == found {
-				c.problem(chain, "names %s twice, which Kafka Connect refuses: name it once", name)
-				continue
-			}
 			c.problem(class, "is a second outbox event router: split the configuration, one pipeline a router")
 			c.ofRefused(name)
 		default:

@@ -24,7 +24,7 @@ func TestBytes(t *testing.T) {
 		"half an object":        {headers: `{"a":`, payload: `{}`, want: "hold something else in it", never: "headers: headers"},
 		"Java":                  {headers: "\xac\xed\x00\x05sr", payload: `{}`, want: "hold something else in it", never: "headers: headers"},
 		"a body of Go":          {headers: "\xff", payload: "\x0f\xff\x81\x03", want: "payload holds bytes that are not text"},
-		"a body of PHP":         {headers: "\xff", payload: "O:1:\"A\":1:{s:4:\"\x00A\x00b\";i:1;}", want: "payload holds bytes that are not text"},
+		"a body of PHP":         {headers: "\xff", payload: "O:1:\"A\":1:{s:4:\"\x00A\x00b\";i:1;}", want: "payload holds what a program has serialized or encoded"},
 		"a body beside headers": {headers: `{"a": 1}`, payload: "\xff", want: "payload: payload", never: "that are not text"},
 		"a body of text":        {headers: "\xff", payload: `{"a": "é"}`, want: "payload: payload", never: "that are not text"},
 		"a body that is JSON":   {headers: "\xff", payload: `{}`, class: report.JSON, want: "payload: payload", never: "that are not text"},

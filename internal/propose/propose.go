@@ -51,6 +51,9 @@ func Of(t *report.Table) *Proposal {
 	} else if l != nil {
 		c.question("This seems to be the table of %s. Begin with the configuration of docs/coming-from/%s.md, not with this one: the page knows what the columns mean, and what becomes of the library.", l.name, l.page)
 	}
+	if t.Parent != "" {
+		c.question("This is one partition of %s, and tailbox would read no other. If it is to read them all, run tailbox init --from-table %s.", t.Parent, t.Parent)
+	}
 	c.chooseID()
 	for _, r := range roles() {
 		find := c.find
@@ -296,8 +299,11 @@ func (c *chooser) listGroup(byShape []string) {
 
 // whyNot tells why a column is not used for what its name says.
 func whyNot(column *report.Column) string {
-	if column.Generated {
+	switch {
+	case column.Generated:
 		return "the column " + column.Name + " is generated"
+	case column.Touched:
+		return "the server sets the column " + column.Name + " whenever the row changes"
 	}
 	return "the column " + column.Name + " seems to mean something else"
 }

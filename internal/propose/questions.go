@@ -12,7 +12,11 @@ func (c *chooser) otherBody() *report.Column {
 	if c.by["payload"] == nil {
 		return nil
 	}
-	return c.find(strings.Fields("payload body content data eventdata messagebody args kwargs json payloadbinary payloadbytes binarypayload rawpayload bodybinary"), []report.Class{report.JSON, report.Binary}, nil)
+	return c.unused(func(column *report.Column, name string) bool {
+		bytes := column.Class == report.JSON || column.Class == report.Binary
+		return bytes && among("content data eventdata args kwargs json", name) ||
+			(bytes || column.Class == report.Text) && hasPart(name, "payload", "body") && !hasPart(name, "type", "schema", "hash", "size", "length", "format", "encod", "version", "url", "codec", "compress", "sum", "revision", "id")
+	})
 }
 
 // askTimes asks about times that nothing uses, and for which messages may have to wait. If one is still to come, a wrong answer delivers a message too early.
@@ -75,6 +79,14 @@ func (c *chooser) ask() {
 		}
 		c.question("A message waits until the time in %s, outside the order of its group.%s If the column means something else, write available_at: null.", at.Name, zone)
 	}
+	if kind := c.by["type"]; kind != nil && !hasPart(plain(kind.Name), "event", "message") {
+		other := c.unused(func(column *report.Column, name string) bool {
+			return column.Class == report.Text && hasPart(name, "event", "message") && (strings.HasSuffix(name, "type") || strings.HasSuffix(name, "name") || strings.HasSuffix(name, "kind"))
+		})
+		if other != nil {
+			c.question("Both %s and %s may be the type of a message. tailbox takes %s; name the other one as type if that is it.", kind.Name, other.Name, kind.Name)
+		}
+	}
 	c.askNulls()
 	c.askUnlogged()
 	c.askKey()
@@ -98,6 +110,7 @@ func (c *chooser) ask() {
 	if headers := c.by["headers"]; headers != nil && headers.Class == report.Binary && len(headers.Sample) == 0 && c.Shape != "debezium" {
 		c.question("%s is empty in the rows that were looked at. tailbox reads headers from a JSON object. If the application writes something else there, write headers: null.", headers.Name)
 	}
+	c.askExpiry()
 	if limit := c.by["max_attempts"]; limit != nil {
 		c.question("A message has at most as many attempts as %s of its row says, whatever retry.attempts is. If the column means something else, write max_attempts: null.", limit.Name)
 	}
@@ -161,14 +174,46 @@ func (c *chooser) askTopic() {
 	}
 }
 
-// askOrder asks about columns that may say in which order messages go, and that tailbox does not look at.
+// askOrder asks about columns that may say in which order messages go, and about old rows whose order no column tells.
 func (c *chooser) askOrder() {
-	numbers := []report.Class{report.Number}
-	if seq := c.find([]string{"seq", "sequence", "sequencenumber"}, numbers, nil); c.by["seq"] == nil && seq != nil {
-		c.question("Does %s count messages in the order in which they go? If so, write seq: %s. For rows that it does not find in the log, tailbox takes that order, or first that of their commits if the server knows it.", seq.Name, quoted(seq.Name))
-	}
 	if other := c.find([]string{"segment", "lane", "concurrencykey"}, []report.Class{report.Text, report.UUID, report.Number}, nil); len(c.group) > 0 && other != nil {
 		c.question("If messages with one %s have to stay in order, rather than those with one group as above, write group: %s.", other.Name, quoted(other.Name))
+	}
+	if c.by["seq"] != nil {
+		return
+	}
+	seq := c.find(strings.Fields("seq sequence sequencenumber position ordinal offset revision num no"), []report.Class{report.Number}, nil)
+	if seq == nil {
+		seq = c.unused(func(column *report.Column, name string) bool {
+			return column.Class == report.Number && !hasPart(name, "schema", "api") && (strings.HasSuffix(name, "seq") || strings.HasSuffix(name, "version") || strings.Contains(name, "sequence"))
+		})
+	}
+	if seq != nil {
+		c.question("Does %s count messages in the order in which they go? If so, write seq: %s. For rows that it does not find in the log, tailbox takes that order, or first that of their commits if the server knows it.", seq.Name, quoted(seq.Name))
+	}
+	id, at := c.by["id"], c.by["created_at"]
+	if c.t.Rows == 0 || len(c.group) == 0 || id == nil || id.Class == report.Number || at != nil && at.NotNull && fine(at, c.t.Quote == `"`) {
+		return
+	}
+	order := "no column tells in which order they were written"
+	if at != nil {
+		order = at.Name + " alone tells in which order they were written, and not between rows with one value"
+	}
+	c.question("The table has rows, and %s. tailbox may deliver those of one group in another order when it starts for the first time. If order matters, let the program before deliver them all.", order)
+}
+
+// fine reports whether a time tells nearly any two rows apart. Postgres writes microseconds unless the type says less.
+func fine(c *report.Column, byDefault bool) bool {
+	return strings.Contains(c.Type, "(6)") || byDefault && !strings.Contains(c.Type, "(") && c.Type != "date"
+}
+
+// askExpiry asks about a time after which a message may be of no use.
+func (c *chooser) askExpiry() {
+	found := c.unused(func(column *report.Column, name string) bool {
+		return (column.Class == report.Time || column.Class == report.LocalTime) && hasPart(name, "expir", "deadline", "validuntil", "deliverby") && !strings.Contains(name, "lock")
+	})
+	if found != nil {
+		c.question("tailbox does not look at %s, and delivers a message also after that time. If consumers are to drop such a message, send it as a header: docs/routing.md, \"Placements\".", found.Name)
 	}
 }
 
@@ -178,6 +223,8 @@ func (c *chooser) askHeaders() {
 		return strings.Contains(name, "header") || strings.HasSuffix(name, "properties") || strings.HasSuffix(name, "metadata") || among("attributes options context", name)
 	})
 	switch headers := c.by["headers"]; {
+	case found == nil && headers != nil && c.Shape != "debezium" && slices.ContainsFunc(headers.Sample, isNested):
+		c.question("Values in %s are lists or objects of JSON, and tailbox sends each as a header with its text. If consumers take them in another form, docs/tables.md, \"Headers in another form\", has a trigger.", headers.Name)
 	case found == nil:
 	case found.Type == "oid":
 		c.question("%s seems to hold headers. It is an oid, and the log does not hold large objects, so messages go without them. If they need them, change it to bytea, too.", found.Name)
@@ -196,7 +243,7 @@ func (c *chooser) askHeaders() {
 // askAddress asks about a column by which each row says where its message goes.
 func (c *chooser) askAddress() {
 	found := c.unused(func(column *report.Column, name string) bool {
-		return column.Class != report.Number && (among("destinations targets targetservice receiver", name) || strings.HasSuffix(name, "url") || strings.HasSuffix(name, "uri") || hasPart(name, "urls", "endpoint", "recipient")) ||
+		return column.Class != report.Number && (among("destinations targets targetservice targetsystem destsystem receiver subscriber consumer", name) || strings.HasSuffix(name, "url") || strings.HasSuffix(name, "uri") || hasPart(name, "urls", "endpoint", "recipient")) ||
 			column.Class == report.JSON && slices.ContainsFunc(column.Sample, func(text string) bool { return strings.Contains(text, `url"`) || strings.Contains(text, `_arn"`) })
 	})
 	if found != nil {
@@ -259,8 +306,12 @@ func (c *chooser) askBody() {
 		c.question("%s holds a text of JSON within a string of JSON. tailbox sends the string as it is, in quotes. If consumers need what is in it, let the application write that as an object.", body.Name)
 		return
 	}
-	if body.Class != report.Binary && slices.ContainsFunc(body.Sample, isEncoded) {
-		c.question("%s holds what a program has serialized or encoded, such as an object of PHP, or base64. tailbox sends the text as it is. If consumers need what is in it, let the application write that into the column, as JSON or as bytes.", body.Name)
+	if len(body.Sample) > 0 && !slices.ContainsFunc(body.Sample, func(text string) bool { return !strings.HasPrefix(strings.TrimSpace(text), "[") }) {
+		c.question("Each %s that was looked at is a list of JSON, and tailbox sends it as one message. If each element is a message, docs/tables.md, \"A row with several messages\", has a trigger.", body.Name)
+		return
+	}
+	if slices.ContainsFunc(body.Sample, isEncoded) {
+		c.question("%s holds what a program has serialized or encoded, such as an object of PHP, or base64. tailbox sends it as it is. If consumers need what is in it, let the application write that into the column, as JSON or as bytes.", body.Name)
 		return
 	}
 	if body.Class != report.Binary || !slices.ContainsFunc(body.Sample, func(value string) bool { return !isText(value) }) {

@@ -21,7 +21,10 @@ type role struct {
 	fits func(c *report.Column) bool
 }
 
-const statusNames = "status state statusname processingstate messagestatus eventstatus deliverystatus outboxstatus publishstatus"
+const statusNames = "status state statusname processingstate messagestatus eventstatus deliverystatus outboxstatus publishstatus estatus estado situacao statut stato"
+
+const deliveredNames = "deliveredat sentat publishedat processedat dispatchedat completedat completiondate finishedat finalizedat dispatched published processed sent processedtime processedon senton publishedon " +
+	"processedonutc processedatutc processeddate processeddateutc publishedonutc publishedatutc publisheddate sentonutc sentatutc sentdate completedon dispatchedon handledat ackedat consumedat pushedat pushcompletedat relayedat emittedat timesent timedelivered timepublished timeprocessed"
 
 const bodyNames = "payload body content data eventbodydata eventdata eventpayload messagebody messagepayload eventbody eventjson serializedevent serializedmessage messagedata invocation " +
 	"json message event value kafkavalue recordvalue args eventproperties payloadjson messagejson messagesjson"
@@ -35,9 +38,7 @@ func roles() []role {
 		{"headers", "headers messageheaders payloadheaders customheaders eventheaders headerbag metadata metadatajson attributes properties context", []report.Class{report.JSON, report.Text, report.Binary}, isObject},
 		{"type", "eventtype messagetype eventtypename messagetypename payloadtype type kind eventname messagename typename eventclass jobtype jobclass recordtype classname class worker category triggername templatetype name event", []report.Class{report.Text}, isKind},
 		{"topic", "topic topicname kafkatopic destination destinationaddress channel exchange subject routingkey", []report.Class{report.Text}, isName},
-		{"delivered_at", "deliveredat sentat processedat publishedat dispatchedat completedat completiondate finishedat finalizedat dispatched processed published sent processedtime processedon senton publishedon " +
-			"processedonutc processedatutc processeddate processeddateutc publishedonutc publishedatutc publisheddate sentonutc sentatutc sentdate completedon dispatchedon handledat ackedat consumedat pushedat pushcompletedat relayedat emittedat",
-			times, mayBeEmpty},
+		{"delivered_at", deliveredNames, times, func(c *report.Column) bool { return mayBeEmpty(c) && !c.Touched }},
 		{"failures", "failures failurecount failcount failedattempts timesfailed retrycount retriescount numretries nbretries retries retry errorcount errorscount errors", []report.Class{report.Number}, nil},
 		{"attempts", "attempts attempt attemptcount attemptscount numattempts nbattempts publishattempts publishattempt tries triescount deliveryattempts deliveryattempt timesattempted completionattempts sendattempts sendcount pushattempts timessent numberofattempts readct", []report.Class{report.Number}, nil},
 		{"last_attempt_at", "lastattemptat lastattempttime lastattempt attemptedat lastretryat lasttriedat lastattemptedon lastattemptedat", times, nil},
@@ -46,11 +47,11 @@ func roles() []role {
 		{"available_at", "availableat availablefrom availableafter sendat executeat deliverat startafter scheduledfor scheduledat deliverafter processafter notbefore visibleat visibleafter sendafter delayeduntil runat vt",
 			times, nil},
 		{"created_at", "createdat created createdon createddate creationdate createtime insertedat occurredat occurredon occurredonutc timestamp added dateadded enqueuedat publicationdate",
-			times, nil},
+			times, func(c *report.Column) bool { return !c.Touched }},
 		{"updated_at", "updatedat modifiedat lastupdated lastmodified", times, nil},
 		{"tenant", "tenant tenantid", texts, nil},
 		{"correlation_id", "correlationid", texts, nil},
-		{"content_type", "contenttype mimetype", []report.Class{report.Text}, nil},
+		{"content_type", "contenttype mimetype", []report.Class{report.Text}, isMedia},
 		{"idempotency_key", "idempotencykey deduplicationkey dedupkey uniquerequestid", texts, nil},
 		{"max_attempts", "maxattempts maxretries", []report.Class{report.Number}, nil},
 		{"seq", "seq sequence sequencenumber globalindex globalposition", []report.Class{report.Number}, func(c *report.Column) bool { return c.Numbered }},
@@ -92,9 +93,17 @@ func isBody(c *report.Column) bool {
 	return len(c.Sample) > 0 && !slices.ContainsFunc(c.Sample, func(text string) bool { return !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") })
 }
 
-// isName reports whether a column may hold names of topics: a subject may be that of a mail.
+// isMedia reports whether a column may hold media types, such as application/json.
+func isMedia(c *report.Column) bool {
+	return !slices.ContainsFunc(c.Sample, func(text string) bool { return !strings.Contains(text, "/") })
+}
+
+// isName reports whether a column may hold names of topics: a subject may be that of a mail, but not if it is as those of NATS.
 func isName(c *report.Column) bool {
-	return (plain(c.Name) != "subject" || len(c.Sample) > 0) && !slices.ContainsFunc(c.Sample, func(text string) bool { return strings.ContainsAny(text, " \n") })
+	subject := plain(c.Name) == "subject"
+	return (!subject || len(c.Sample) > 0) && !slices.ContainsFunc(c.Sample, func(text string) bool {
+		return strings.ContainsAny(text, " \n") || subject && !strings.Contains(text, ".")
+	})
 }
 
 // isKind reports whether a column may hold types of messages. An event may be a type or a whole message.
@@ -109,6 +118,25 @@ func isObject(c *report.Column) bool {
 		text = strings.TrimSpace(text)
 		return text != "" && text != "[]" && (!strings.HasPrefix(text, "{") || !isText(text) || whole && !json.Valid([]byte(text)))
 	})
+}
+
+// isNested reports whether a text of JSON, which may be cut, has lists or objects within its own.
+func isNested(text string) bool {
+	depth := 0
+	for d := json.NewDecoder(strings.NewReader(text)); ; {
+		token, err := d.Token()
+		if err != nil {
+			return false
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			if depth++; depth > 1 {
+				return true
+			}
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+	}
 }
 
 // isText reports whether a value may be UTF-8 text. It may be cut within its last character.

@@ -45,6 +45,10 @@ func (c *chooser) settle() {
 		c.gaveUp()
 		c.askLimit()
 		c.askFlags()
+	case telltale != nil && mayTell(telltale):
+		words, _ := known(telltale)
+		c.used[telltale.Name], c.Unused = true, except(c.Unused, telltale.Name)
+		c.open(telltale, "its values do not tell what they mean", words)
 	case telltale != nil && (telltale.Generated || !isMarkTime(telltale)):
 		c.rest("on_delivered", `"`+Unknown+`"`, "see the questions")
 		c.question("%s, of type %s, seems to tell what is delivered, but tailbox cannot use it. Write on_delivered: delete if a row may go once it is delivered; or keep, with a feedback statement that sets %s, unless the insert sets it.",
@@ -107,6 +111,12 @@ func isMarkTime(c *report.Column) bool {
 	return (c.Class == report.Time || c.Class == report.LocalTime) && mayBeEmpty(c)
 }
 
+// mayTell reports whether a column may hold words or numbers for states.
+func mayTell(c *report.Column) bool {
+	long := func(text string) bool { return c.Class == report.Number && len(text) > 2 } // such as a time in seconds
+	return !c.Generated && hasTexts(c) && hasWords(c) && (c.Class == report.Text || c.Class == report.Bool || c.Class == report.Number && !slices.ContainsFunc(c.Sample, long))
+}
+
 // hasTexts reports whether the words of a state can be texts of a column. MySQL's bits have none.
 func hasTexts(c *report.Column) bool { return c.Type != "bit(1)" }
 
@@ -119,6 +129,9 @@ func isFlag(c *report.Column) bool {
 func (c *chooser) askFlags() {
 	switch mark := c.unused(tellsLater); {
 	case mark == nil || c.by["status"] != nil:
+	case c.by["delivered_at"] != nil && among(deliveredNames, mark.Name):
+		at := c.by["delivered_at"].Name
+		c.question("Both %s and %s may tell that a message is delivered. tailbox takes %s: it delivers each row without a value there, and no other, whatever %s says. Name the other one as delivered_at if that is it.", at, mark.Name, at, mark.Name)
 	case mark.Generated:
 		c.question("tailbox does not look at %s, so rows count as pending also if it is set, and nobody can write it, because it is generated. If it is set once a message is given up, delete such rows, or mark them as delivered.", mark.Name)
 	default:
@@ -252,7 +265,7 @@ func (c *chooser) set(state string, column *report.Column, value, why string) {
 // telltale is a column that is not used, and whose name sounds as if it told what is delivered; nil if there is none.
 func (c *chooser) telltale() *report.Column {
 	return c.unused(func(column *report.Column, name string) bool {
-		return column.Generated && among(statusNames, column.Name) || column.Class != report.JSON && column.Class != report.UUID && slices.ContainsFunc([]string{"processed", "published", "sent", "dispatched", "delivered", "completed", "handled", "consumed", "enqueued", "pushed", "relayed", "emitted"},
+		return column.Generated && among(statusNames, column.Name) || column.Class != report.JSON && column.Class != report.UUID && slices.ContainsFunc([]string{"processed", "published", "sent", "dispatched", "delivered", "completed", "handled", "consumed", "enqueued", "pushed", "relayed", "emitted", "pending", "unsent", "unprocessed", "unpublished", "undelivered"},
 			func(part string) bool {
 				return plain(firstWord.FindString(column.Name)) == part || strings.HasPrefix(name, "is"+part) || strings.HasSuffix(name, part) || strings.HasSuffix(name, part+"at")
 			})
@@ -264,11 +277,12 @@ var firstWord = regexp.MustCompile(`^(?:[A-Za-z][a-z]+|[A-Z]+|[a-z])`)
 
 // unknown puts ??? in the place of a column.
 func (c *chooser) unknown(key, why string) {
-	for i := range c.Columns {
-		if c.Columns[i].Key == key {
-			c.Columns[i].Value, c.Columns[i].Why = `"`+Unknown+`"`, why
-		}
+	unknown := Setting{key, `"` + Unknown + `"`, why}
+	if i := slices.IndexFunc(c.Columns, func(s Setting) bool { return s.Key == key }); i >= 0 {
+		c.Columns[i] = unknown
+		return
 	}
+	c.Columns = append(c.Columns, unknown)
 }
 
 const flagNames = "processed sent published dispatched delivered done completed acked handled consumed pushed relayed emitted isprocessed issent ispublished isdelivered isconsumed deliverycomplete deliverycompleted iscompleted iscomplete complete"

@@ -50,6 +50,10 @@ func (t *Table) Order(alias string, commitTimes bool) string {
 	if c, ok := t.Column(t.Columns.ID); ok && (c.Kind == KindInt2 || c.Kind == KindInt4 || c.Kind == KindInt8) {
 		by = append(by, alias+"."+sqltext.Ident(c.Name))
 	}
+	// Where nothing tells the commit time, the age of xmin is that of the last change, too.
+	if tried := t.tried(alias); tried != "" && !commitTimes {
+		by = append(by, "CASE WHEN "+tried+" THEN 0 ELSE 1 END")
+	}
 	// The place of a row (ctid) does not tell the order: Postgres uses places again. cmin does, within a transaction. A subtransaction has an xid of
 	// its own, so the age of xmin comes in only if no commit time tells transactions apart.
 	began := "pg_catalog.age(" + alias + ".xmin) DESC"

@@ -47,8 +47,8 @@ func Describe(ctx context.Context, cfg session.Config, schema, name string) (t *
 	}
 	t = &report.Table{Name: name, Quote: `"`}
 	var id uint32
-	err = conn.QueryRow(ctx, `SELECT c.oid, n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p') AND c.oid = `+
-		session.PathOf(conn.PgConn()).Find(&outbox.Table{Schema: schema, Name: name})).Scan(&id, &t.Schema)
+	err = conn.QueryRow(ctx, `SELECT c.oid, n.nspname, coalesce((SELECT inhparent::regclass::text FROM pg_inherits WHERE c.relispartition AND inhrelid = c.oid), '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p') AND c.oid = `+
+		session.PathOf(conn.PgConn()).Find(&outbox.Table{Schema: schema, Name: name})).Scan(&id, &t.Schema, &t.Parent)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, columns.Unknown(&outbox.Table{Schema: schema, Name: name}, "this role must not see it: write the name as it is in the database, with its schema and capitals",

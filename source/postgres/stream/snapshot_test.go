@@ -106,6 +106,30 @@ func TestSweepOrder(t *testing.T) {
 	t.Run("commit", test(servers.Postgres(t, "16", servers.WithSetting("track_commit_timestamp", "on")), "2 3 1 5 6 8 7"))
 }
 
+// A row that a program before tried keeps its place before those that have the same time, though it changed last.
+func TestSweepOrderOfTriedRows(t *testing.T) {
+	t.Parallel()
+	test := func(pg *servers.PG) func(t *testing.T) {
+		return func(t *testing.T) {
+			t.Parallel()
+			r := pgtest.NewRig(t, pg, "CREATE TABLE a (id text, type text, payload text, attempts int, created_at timestamptz(0))", pgtest.Shape("tailbox", "a"))
+			r.Cfg.Start = "pending"
+			r.Src = stream.New(r.Cfg)
+			r.Exec("INSERT INTO a SELECT n, 't', 'p', CASE n WHEN 3 THEN NULL ELSE 0 END, '2026-01-01' FROM generate_series(1, 4) n")
+			r.Exec("UPDATE a SET attempts = 1 WHERE id = '1'")
+			snap, _, err := r.Snapshot(true, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ms, _ := r.Pending(snap); pgtest.IDs(ms) != "1 2 3 4" {
+				t.Errorf("swept %s, want 1 2 3 4", pgtest.IDs(ms))
+			}
+		}
+	}
+	t.Run("commit times", test(servers.Postgres(t, "17", servers.WithSetting("track_commit_timestamp", "on"))))
+	t.Run("none", test(servers.Shared(t, "17")))
+}
+
 // Rows of one transaction have the order in which it wrote them, wherever they lie: the place of a row that is gone is used again. So have
 // transactions one after the other, even if the server does not track the time of commits.
 func TestSweepOrderOfOneTransaction(t *testing.T) {

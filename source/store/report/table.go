@@ -12,6 +12,8 @@ type Table struct {
 	// Unique are the columns of the unique indexes of all rows, that of the primary key first. Primary: there is a primary key.
 	Unique  [][]string
 	Primary bool
+	// Parent is the table of which it is a partition; "" for none.
+	Parent string
 	// Checks are the CHECK constraints of several columns, as Postgres prints them; none is read from other servers.
 	Checks []string
 	// Quote begins and ends a quoted name in a statement.
@@ -30,6 +32,8 @@ type Column struct {
 	// Default is the expression of the default, "" for none. Numbered: the server draws numbers that grow.
 	Default  string
 	Numbered bool
+	// Touched: the server sets it whenever the row changes.
+	Touched bool
 	// Generated: the server computes the value from other columns, and nobody can write it.
 	Generated bool
 	// Checks are the CHECK constraints of this column alone, as the server prints them. Labels are those of an enum.
