@@ -28,11 +28,16 @@ type Declared struct {
 	Length                        int // in characters, or in bytes for binary types; 0 = none
 	// Generated: the server computes the value from other columns, and nobody can write it.
 	Generated bool
+	// Touched: the server sets it whenever the row changes.
+	Touched bool
 }
 
 // IsGenerated reports whether extra, what information_schema.columns says besides the type, is that of a generated column. A default that is an
 // expression is called DEFAULT_GENERATED.
 func IsGenerated(extra string) bool { return strings.Contains(strings.ToUpper(extra), " GENERATED") }
+
+// IsTouched reports whether extra is that of a column that the server sets whenever the row changes.
+func IsTouched(extra string) bool { return strings.Contains(strings.ToUpper(extra), "ON UPDATE") }
 
 // Column finds a column by name.
 func (t *Table) Column(name string) (Declared, bool) {
@@ -106,7 +111,7 @@ func (t *Table) readColumns(ctx context.Context, s *server.Conn) error {
 		}
 		c.Length = n[3]
 		c.describe(n[0], n[1], n[2], n[3])
-		c.NullDefault, c.Generated = r[8] == "1", IsGenerated(r[9])
+		c.NullDefault, c.Generated, c.Touched = r[8] == "1", IsGenerated(r[9]), IsTouched(r[9])
 		t.Cols = append(t.Cols, c)
 	}
 	return nil

@@ -127,6 +127,10 @@ func (c *checker) columns(t *catalog.Table) {
 				"column %s of table %s is of type %s, not a time", col.Name, t, col.ColumnType)
 		}
 	}
+	if col, ok := t.Column(t.Columns.CreatedAt); ok && col.Touched && !has(t.Columns.Seq) {
+		c.Add(check.Warning, "take ON UPDATE away from the column, name a column under columns.seq, or write columns.created_at: null",
+			"column %s of table %s changes whenever the row does, so a sweep would deliver a row that was tried after newer ones", col.Name, t)
+	}
 	for _, name := range []string{t.Columns.AvailableAt, t.Columns.CreatedAt} {
 		if col, ok := t.Column(name); ok && col.Kind == catalog.KindDatetime {
 			c.Add(check.Info, "write UTC, or make it a TIMESTAMP(6) with the NOT NULL and the default that it has",

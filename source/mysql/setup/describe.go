@@ -36,8 +36,7 @@ func Describe(ctx context.Context, cfg server.Config, database, name string) (t 
 	}
 	for _, row := range rows {
 		c := report.Column{Name: row[0], Type: row[1], Class: classOf(row[1], row[2]), NotNull: row[3] == "NO", Default: strings.Trim(row[4], "'"),
-			Numbered: strings.Contains(row[5], "auto_increment"), Generated: catalog.IsGenerated(row[5]),
-			Touched: strings.Contains(strings.ToLower(row[5]), "on update")}
+			Numbered: strings.Contains(row[5], "auto_increment"), Generated: catalog.IsGenerated(row[5]), Touched: catalog.IsTouched(row[5])}
 		if c.Default == "NULL" {
 			c.Default = ""
 		}

@@ -2,6 +2,7 @@ package setup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,6 +35,29 @@ func TestCheckOfGeneratedColumns(t *testing.T) {
 				told = told || f.Level == check.Problem && strings.Contains(f.What, fmt.Sprintf("column %s of table", name)) && strings.Contains(f.What, "is generated")
 			}
 			if told != written {
+				t.Errorf("check of %s: %v", column, findings)
+			}
+		}
+	})
+}
+
+// A time that the server sets at each change does not tell which row is older.
+func TestCheckOfATouchedTime(t *testing.T) {
+	mysqltest.OnKinds(t, func(t *testing.T, kind string) {
+		for column, told := range map[string]bool{
+			"created_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6)": true,
+			"created_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6)":                                false,
+		} {
+			r := mysqltest.NewSourceRig(t, servers.SharedMySQL(t, kind), newSource, mysqltest.Shaped("tailbox", "outbox"))
+			r.Exec("ALTER TABLE outbox DROP COLUMN seq, DROP COLUMN created_at", "ALTER TABLE outbox ADD COLUMN "+column)
+			findings, err := Check(r.Ctx, r.Cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := slices.ContainsFunc(findings, func(f check.Finding) bool {
+				return f.Level == check.Warning && strings.Contains(f.What, "column created_at of table") && strings.Contains(f.What, "changes whenever the row does")
+			})
+			if found != told {
 				t.Errorf("check of %s: %v", column, findings)
 			}
 		}
