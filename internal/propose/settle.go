@@ -39,7 +39,7 @@ func (c *chooser) settle() {
 		if flag != nil {
 			c.set("delivered", flag, "true", "as the program before did")
 			name := quoted(flag.Name)
-			c.question("A row whose %s is NULL counts as pending, whatever %s says. If %s is also true for messages that were given up, write set: {dead: {%s: true}, delivered: {%s: true}, retrying: {%s: false}, waiting: {%s: false}}.",
+			c.question("A row whose %s is NULL counts as pending, and one that has a time there does not, whatever %s says. If %s is also true for messages that were given up, write set: {dead: {%s: true}, delivered: {%s: true}, retrying: {%s: false}, waiting: {%s: false}}.",
 				at.Name, flag.Name, flag.Name, name, name, name, name)
 		}
 		c.gaveUp()
