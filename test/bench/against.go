@@ -78,7 +78,7 @@ func (b *bench) drainRound(ctx context.Context, kind string, round int, figures 
 		return err
 	}
 	defer func() { err = errors.Join(err, g.drop(ctx)) }()
-	names := []string{"keep", "delete"}
+	names := its(b, []string{"keep", "delete"})
 	if !b.relays {
 		names = append(names, "bare") // at the end: the relays' init makes the table
 	}

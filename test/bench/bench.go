@@ -27,6 +27,8 @@ type bench struct {
 	table   table
 	relays  bool // no bare readers
 	count   int  // of databases
+	// part is the contest that a scenario is to run alone, of parts, if two versions are compared.
+	part, parts int
 }
 
 func newBench(o flags) (*bench, error) {

@@ -17,25 +17,38 @@ type pairs struct {
 	values map[string][2][]float64
 }
 
-// pair runs a scenario with both versions in each round, in turn; either goes first as often as the other.
+// pair runs a scenario with both versions in each round, in turn; either goes first as often as the other. Each contest has a backlog of its own: a second one
+// would meet a server that still works for the first.
 func (b *bench) pair(ctx context.Context, s scenario, p *pairs) error {
 	rounds, binaries := b.rounds, [2]string{b.before, b.binary}
 	defer func() { b.rounds, b.binary = rounds, binaries[1] }()
 	b.rounds = 1
 	for round := range rounds {
-		var measured [2][]measure
-		for i := range 2 {
-			which := (round + i) % 2
-			fmt.Printf(" %s\n", [2]string{"before", "now"}[which])
-			b.binary, b.table = binaries[which], table{}
-			if err := s.run(ctx, b); err != nil {
-				return err
+		b.parts = 1
+		for b.part = 0; b.part < b.parts; b.part++ {
+			var measured [2][]measure
+			for i := range 2 {
+				which := (round + i) % 2
+				fmt.Printf(" %s\n", [2]string{"before", "now"}[which])
+				b.binary, b.table = binaries[which], table{}
+				if err := s.run(ctx, b); err != nil {
+					return err
+				}
+				measured[which] = b.table.measured
 			}
-			measured[which] = b.table.measured
+			p.add(measured[0], measured[1])
 		}
-		p.add(measured[0], measured[1])
 	}
 	return nil
+}
+
+// its is the contest of n whose turn it is: one, if two versions are compared, else all.
+func its[C any](b *bench, contests []C) []C {
+	if b.before == "" {
+		return contests
+	}
+	b.parts = len(contests)
+	return contests[b.part:][:1]
 }
 
 // add adds the figures of one round of each version.

@@ -39,6 +39,7 @@ func (b *bench) contests(ctx context.Context, groups int, cs []contest) error {
 	if b.relays {
 		cs = slices.DeleteFunc(cs, func(c contest) bool { return c.bare })
 	}
+	cs = its(b, cs)
 	for round := range b.rounds {
 		if err := b.round(ctx, round, groups, cs, figures); err != nil {
 			return err
@@ -137,8 +138,10 @@ func runKafka(ctx context.Context, b *bench) error {
 	}
 	// A broker that has just started runs code that is not compiled yet, and whoever comes first pays for it.
 	warm := []contest{kafkaContest("warming the broker up", "", false, 0, ""), bareContest("warming the broker up, bare", false, true)}
-	if err := b.round(ctx, 0, spread, warm, map[string][]drain{}); err != nil {
-		return err
+	if b.part == 0 {
+		if err := b.round(ctx, 0, spread, warm, map[string][]drain{}); err != nil {
+			return err
+		}
 	}
 	return b.contests(ctx, spread, cs)
 }
