@@ -89,7 +89,7 @@ func wrong(table *report.Table, text string) string {
 				return c.Name == strings.ReplaceAll(strings.Trim(name, `"`), `""`, `"`) || c.Name == name
 			}):
 				return fmt.Sprintf("%s names the column %q, which is none", key, name)
-			case used[name] != "" && !strings.Contains("key group topic", key) && !strings.Contains("key group topic", used[name]):
+			case used[name] != "" && !strings.Contains("key group topic seq", key) && !strings.Contains("key group topic seq", used[name]):
 				return fmt.Sprintf("%q is %s and %s", name, key, used[name])
 			}
 			used[name] = key

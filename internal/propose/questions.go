@@ -1,6 +1,7 @@
 package propose
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,17 +27,17 @@ func (c *chooser) askTimes() {
 	}
 	ahead := false
 	var names []string
-	later := []string{"sendat", "sendon", "publishon", "notbefore", "schedul", "available"} // parts of names that tell it of a text, too
+	later := []string{"sendat", "sendon", "publishon", "notbefore", "schedul", "available", "delay"} // parts of names that tell it of a text, too
 	for i := range c.t.Columns {
 		column := &c.t.Columns[i]
 		time, name := column.Class == report.Time || column.Class == report.LocalTime, plain(column.Name)
 		time = time || column.Class == report.Number || column.Type == "date" ||
-			(column.Class == report.Text || column.Class == report.Binary) && hasPart(name, later...)
+			(column.Class == report.Text || column.Class == report.Binary || column.Class == report.Other) && hasPart(name, later...)
 		created := column == c.by["created_at"] && (column.Ahead || hasPart(name, "enqueue")) // a message that is delayed may be put into its queue later
 		if c.used[column.Name] && !created || !time || hasPart(name, "expir", "deadline", "deliverby") {
 			continue
 		}
-		if created || column.Ahead || (hasPart(name, later...) || hasPart(name, "until", "after", "due", "effective", "enqueuetime", "delay")) && !strings.Contains(name, "lock") {
+		if created || column.Ahead || (hasPart(name, later...) || hasPart(name, "until", "after", "due", "effective", "enqueuetime", "delay")) && !hasPart(name, "lock", "lease") {
 			names, ahead = append(names, column.Name), ahead || column.Ahead
 		}
 	}
@@ -48,6 +49,9 @@ func (c *chooser) askTimes() {
 	}
 	c.question("Does %s tell when a message may be sent at the earliest? If so, name it as available_at. Its type must be a time: for a number or a text, add a column of times that a trigger fills. If it tells something else, write available_at: null, and tailbox does not look at it.", strings.Join(names, " or "))
 }
+
+// severalLines finds a value of JSON behind another one.
+var severalLines = regexp.MustCompile(`[}\]]\s*\n\s*[{\[]`)
 
 func hasPart(name string, parts ...string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(name, part) })
@@ -72,22 +76,24 @@ func (c *chooser) ask() {
 	if at := c.by["available_at"]; at != nil {
 		zone := ""
 		if at.Class == report.LocalTime {
-			zone = " Its times have no zone, and tailbox reads them as UTC: if the application writes local time, messages wait for hours."
+			zone = " Its times have no zone, and tailbox reads them as UTC: if the application writes local time, messages go hours too early or too late."
 		}
 		if !at.NotNull {
 			zone = " If that is NULL, it goes at once." + zone
 		}
 		c.question("A message waits until the time in %s, outside the order of its group.%s If the column means something else, write available_at: null.", at.Name, zone)
 	}
-	if kind := c.by["type"]; kind != nil && !hasPart(plain(kind.Name), "event", "message") {
+	if kind := c.by["type"]; kind != nil {
 		other := c.unused(func(column *report.Column, name string) bool {
-			return column.Class == report.Text && hasPart(name, "event", "message") && (strings.HasSuffix(name, "type") || strings.HasSuffix(name, "name") || strings.HasSuffix(name, "kind"))
+			ends := strings.HasSuffix(name, "type") || strings.HasSuffix(name, "name") || strings.HasSuffix(name, "kind")
+			return column.Class == report.Text && isKind(column) && (among("event type kind action", name) || hasPart(name, "event", "message") && ends)
 		})
 		if other != nil {
 			c.question("Both %s and %s may be the type of a message. tailbox takes %s; name the other one as type if that is it.", kind.Name, other.Name, kind.Name)
 		}
 	}
 	c.askNulls()
+	c.askGroupNulls()
 	c.askUnlogged()
 	c.askKey()
 	c.askTopic()
@@ -141,6 +147,16 @@ func (c *chooser) askNulls() {
 	}
 }
 
+// askGroupNulls asks about a group that a part is missing of.
+func (c *chooser) askGroupNulls() {
+	for _, column := range c.group {
+		if len(c.group) > 1 && column.Nulls > 0 {
+			c.question("%s is NULL in %d of the %d rows that were looked at. A message with NULL in a column of its group has no group, and so no order. If such messages have to stay in order, take the column out of group, or give it a default.",
+				column.Name, column.Nulls, c.t.Rows)
+		}
+	}
+}
+
 // askKey asks about another column that may be the key of a message, and about a group by a key that may not tell what belongs together.
 func (c *chooser) askKey() {
 	other := c.unused(func(column *report.Column, name string) bool {
@@ -179,11 +195,12 @@ func (c *chooser) askOrder() {
 	if other := c.find([]string{"segment", "lane", "concurrencykey"}, []report.Class{report.Text, report.UUID, report.Number}, nil); len(c.group) > 0 && other != nil {
 		c.question("If messages with one %s have to stay in order, rather than those with one group as above, write group: %s.", other.Name, quoted(other.Name))
 	}
-	if c.by["seq"] != nil {
+	id, at, by := c.by["id"], c.by["created_at"], c.by["seq"]
+	if by != nil && by != id {
 		return
 	}
 	seq := c.find(strings.Fields("seq sequence sequencenumber position ordinal offset revision num no"), []report.Class{report.Number}, nil)
-	if seq == nil {
+	if seq == nil && by == nil {
 		seq = c.unused(func(column *report.Column, name string) bool {
 			return column.Class == report.Number && !hasPart(name, "schema", "api") && (strings.HasSuffix(name, "seq") || strings.HasSuffix(name, "version") || strings.Contains(name, "sequence"))
 		})
@@ -191,20 +208,14 @@ func (c *chooser) askOrder() {
 	if seq != nil {
 		c.question("Does %s count messages in the order in which they go? If so, write seq: %s. For rows that it does not find in the log, tailbox takes that order, or first that of their commits if the server knows it.", seq.Name, quoted(seq.Name))
 	}
-	id, at := c.by["id"], c.by["created_at"]
-	if c.t.Rows == 0 || len(c.group) == 0 || id == nil || id.Class == report.Number || at != nil && at.NotNull && fine(at, c.t.Quote == `"`) {
+	if by != nil || c.t.Rows == 0 || len(c.group) == 0 || id == nil {
 		return
 	}
-	order := "no column tells in which order they were written"
+	order := "nothing in a row is known to tell in which order they were written"
 	if at != nil {
-		order = at.Name + " alone tells in which order they were written, and not between rows with one value"
+		order = at.Name + " alone tells in which order they were written, and not between rows with one value, such as those of one statement or transaction"
 	}
 	c.question("The table has rows, and %s. tailbox may deliver those of one group in another order when it starts for the first time. If order matters, let the program before deliver them all.", order)
-}
-
-// fine reports whether a time tells nearly any two rows apart. Postgres writes microseconds unless the type says less.
-func fine(c *report.Column, byDefault bool) bool {
-	return strings.Contains(c.Type, "(6)") || byDefault && !strings.Contains(c.Type, "(") && c.Type != "date"
 }
 
 // askExpiry asks about a time after which a message may be of no use.
@@ -306,8 +317,10 @@ func (c *chooser) askBody() {
 		c.question("%s holds a text of JSON within a string of JSON. tailbox sends the string as it is, in quotes. If consumers need what is in it, let the application write that as an object.", body.Name)
 		return
 	}
-	if len(body.Sample) > 0 && !slices.ContainsFunc(body.Sample, func(text string) bool { return !strings.HasPrefix(strings.TrimSpace(text), "[") }) {
-		c.question("Each %s that was looked at is a list of JSON, and tailbox sends it as one message. If each element is a message, docs/tables.md, \"A row with several messages\", has a trigger.", body.Name)
+	if slices.ContainsFunc(body.Sample, func(text string) bool {
+		return strings.HasPrefix(strings.TrimSpace(text), "[") || severalLines.MatchString(text)
+	}) {
+		c.question("%s holds lists of JSON, or several values in a row, and tailbox sends what a row holds as one message. If each element is a message, docs/tables.md, \"A row with several messages\", has a trigger.", body.Name)
 		return
 	}
 	if slices.ContainsFunc(body.Sample, isEncoded) {

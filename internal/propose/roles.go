@@ -21,7 +21,7 @@ type role struct {
 	fits func(c *report.Column) bool
 }
 
-const statusNames = "status state statusname processingstate messagestatus eventstatus deliverystatus outboxstatus publishstatus estatus estado situacao statut stato"
+const statusNames = "outboxstatus deliverystatus publishstatus messagestatus eventstatus processingstate status statusname state estatus estado situacao statut stato durum"
 
 const deliveredNames = "deliveredat sentat publishedat processedat dispatchedat completedat completiondate finishedat finalizedat dispatched published processed sent processedtime processedon senton publishedon " +
 	"processedonutc processedatutc processeddate processeddateutc publishedonutc publishedatutc publisheddate sentonutc sentatutc sentdate completedon dispatchedon handledat ackedat consumedat pushedat pushcompletedat relayedat emittedat timesent timedelivered timepublished timeprocessed"
@@ -37,7 +37,7 @@ func roles() []role {
 		{"payload", bodyNames, []report.Class{report.JSON, report.Binary, report.Text}, isBody},
 		{"headers", "headers messageheaders payloadheaders customheaders eventheaders headerbag metadata metadatajson attributes properties context", []report.Class{report.JSON, report.Text, report.Binary}, isObject},
 		{"type", "eventtype messagetype eventtypename messagetypename payloadtype type kind eventname messagename typename eventclass jobtype jobclass recordtype classname class worker category triggername templatetype name event", []report.Class{report.Text}, isKind},
-		{"topic", "topic topicname kafkatopic destination destinationaddress channel exchange subject routingkey", []report.Class{report.Text}, isName},
+		{"topic", "topic topicname kafkatopic destinationtopic targettopic destination destinationaddress channel exchange subject routingkey", []report.Class{report.Text}, isName},
 		{"delivered_at", deliveredNames, times, func(c *report.Column) bool { return mayBeEmpty(c) && !c.Touched }},
 		{"failures", "failures failurecount failcount failedattempts timesfailed retrycount retriescount numretries nbretries retries retry errorcount errorscount errors", []report.Class{report.Number}, nil},
 		{"attempts", "attempts attempt attemptcount attemptscount numattempts nbattempts publishattempts publishattempt tries triescount deliveryattempts deliveryattempt timesattempted completionattempts sendattempts sendcount pushattempts timessent numberofattempts readct", []report.Class{report.Number}, nil},
@@ -46,7 +46,7 @@ func roles() []role {
 		{"last_error", "lasterror lasterrormessage errormessage errormsg error errorlog errorreason failurereason exception", []report.Class{report.Text}, nil},
 		{"available_at", "availableat availablefrom availableafter sendat executeat deliverat startafter scheduledfor scheduledat deliverafter processafter notbefore visibleat visibleafter sendafter delayeduntil runat vt",
 			times, nil},
-		{"created_at", "createdat created createdon createddate creationdate createtime insertedat occurredat occurredon occurredonutc timestamp added dateadded enqueuedat publicationdate",
+		{"created_at", "createdat created createdon createddate creationdate createtime insertedat recordedat creationtime occurredat occurredon occurredonutc timestamp added dateadded enqueuedat publicationdate",
 			times, func(c *report.Column) bool { return !c.Touched }},
 		{"updated_at", "updatedat modifiedat lastupdated lastmodified", times, nil},
 		{"tenant", "tenant tenantid", texts, nil},
@@ -145,11 +145,14 @@ func isText(value string) bool {
 	return strings.HasPrefix(value, valid) && len(value)-len(valid) < utf8.UTFMax && !strings.Contains(value, "\x00")
 }
 
-// isEncoded reports whether a text is what PHP's serialize or base64 makes of a value. It may be cut.
+// isEncoded reports whether a text is what PHP's serialize, base64 or an escape makes of a value. It may be cut.
 func isEncoded(text string) bool {
 	_, err := base64.StdEncoding.DecodeString(text)
-	return serialized.MatchString(text) || err == nil && len(text) >= 16 && !number.MatchString(text)
+	return serialized.MatchString(text) || escaped.MatchString(text) || err == nil && len(text) >= 16 && !number.MatchString(text)
 }
+
+// escaped is the beginning of what bytes look like as a text of Postgres, and of JSON as part of an address or of HTML.
+var escaped = regexp.MustCompile(`^(?:\\x[0-9a-f]{4}|%(?:7[bB]|5[bB])|[{\[]&quot;)`)
 
 var serialized = regexp.MustCompile(`^(?:[OCaEs]:[0-9]+:\\?["{]|[ibd]:-?[0-9.]+;$)`)
 

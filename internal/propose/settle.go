@@ -3,6 +3,7 @@ package propose
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tailbox/tailbox/source/store/report"
@@ -34,14 +35,10 @@ func (c *chooser) settle() {
 		c.askFlags()
 		return
 	case at != nil:
-		c.rest("on_delivered", "mark", at.Name+" is set once the message is delivered")
-		c.question("A row whose %s is NULL counts as pending, and tailbox sets it to the time of the delivery. If the program before set it earlier, such as when it took the row, write delivered_at: null, and on_delivered: delete or keep.", at.Name)
-		if flag != nil {
-			c.set("delivered", flag, "true", "as the program before did")
-			name := quoted(flag.Name)
-			c.question("A row whose %s is NULL counts as pending, and one that has a time there does not, whatever %s says. If %s is also true for messages that were given up, write set: {dead: {%s: true}, delivered: {%s: true}, retrying: {%s: false}, waiting: {%s: false}}.",
-				at.Name, flag.Name, flag.Name, name, name, name, name)
+		if flag == nil {
+			flag = number
 		}
+		c.timed(at, flag)
 		c.gaveUp()
 		c.askLimit()
 		c.askFlags()
@@ -80,6 +77,51 @@ func (c *chooser) settle() {
 		}
 		c.question("The table has rows, and %snothing tells tailbox which of them were delivered. Let the program before deliver all of them. Then, if on_delivered is keep, write start: now under source. If it is delete, delete what was delivered or given up, and write start: pending.", unless)
 	}
+}
+
+// timed takes a time that is set once a message is delivered. flag is one that may tell the same; nil for none.
+func (c *chooser) timed(at, flag *report.Column) {
+	zone := ""
+	if at.Class == report.LocalTime {
+		zone = " The column has no zone, and tailbox writes UTC."
+	}
+	c.rest("on_delivered", "mark", at.Name+" is set once the message is delivered")
+	c.question("A row whose %s is NULL counts as pending, and tailbox sets it to the time of the delivery.%s If the program before set it earlier, such as when it took the row, write delivered_at: null, and on_delivered: delete or keep.", at.Name, zone)
+	if flag == nil {
+		return
+	}
+	name := quoted(flag.Name)
+	if told, set := yes(flag), c.t.Rows-at.Nulls; told != set {
+		c.used[flag.Name], c.Unused = true, except(c.Unused, flag.Name)
+		c.unknown("delivered_at", "perhaps "+at.Name+": see the questions")
+		c.question("%s is true in %d of the rows that were looked at, and %s has a time in %d, so one of the two does not tell what is delivered. Write delivered_at: %s if that one tells. "+
+			"If the other one does, write delivered_at: null, status: %s, and all five under words, with %s for delivered and %s for the others.", flag.Name, told, at.Name, set, quoted(at.Name), name, truth(flag, true), truth(flag, false))
+		return
+	}
+	if flag.Class != report.Bool {
+		return
+	}
+	c.set("delivered", flag, "true", "as the program before did")
+	c.question("A row whose %s is NULL counts as pending, and one that has a time there does not, whatever %s says. If %s is also true for messages that were given up, write set: {dead: {%s: true}, delivered: {%s: true}, retrying: {%s: false}, waiting: {%s: false}}.",
+		at.Name, flag.Name, flag.Name, name, name, name, name)
+}
+
+// truth is how the configuration writes a value of a flag.
+func truth(flag *report.Column, value bool) string {
+	if flag.Class == report.Bool {
+		return strconv.FormatBool(value)
+	}
+	return map[bool]string{true: "1", false: "0"}[value]
+}
+
+// yes is how many of the rows that were looked at have a flag set.
+func yes(flag *report.Column) (rows int) {
+	for _, v := range flag.Values {
+		if v.Text == "true" || v.Text == "1" {
+			rows += v.Rows
+		}
+	}
+	return rows
 }
 
 // unwritten takes away the columns that show attempts: without a status, tailbox deletes a row as soon as its deliveries are parked.
