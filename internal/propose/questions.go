@@ -185,7 +185,10 @@ func (c *chooser) askTopic() {
 	if slices.ContainsFunc(topic.Sample, func(text string) bool { return strings.Contains(text, "://") }) {
 		c.question("%s holds addresses, and tailbox takes each for the name of a topic. If a topic is only a part of one, docs/routing.md, \"Topic\", has a regular expression for it.", topic.Name)
 	}
-	if len(c.group) == 0 {
+	switch {
+	case len(c.group) > 0 && !hasPart(plain(topic.Name), "topic", "aggregate"):
+		c.question("Is %s the topic that consumers read? If not, write topic: null, and the topic is the type.", topic.Name)
+	case len(c.group) == 0:
 		c.question("Is %s the topic that consumers read? If it says which messages keep their order instead, write topic: null and group: %s, and ungrouped: [VALUE] if a value means no order.", topic.Name, quoted(topic.Name))
 	}
 }

@@ -155,8 +155,8 @@ func isMarkTime(c *report.Column) bool {
 
 // mayTell reports whether a column may hold words or numbers for states.
 func mayTell(c *report.Column) bool {
-	long := func(text string) bool { return c.Class == report.Number && len(text) > 2 } // such as a time in seconds
-	return !c.Generated && hasTexts(c) && hasWords(c) && (c.Class == report.Text || c.Class == report.Bool || c.Class == report.Number && !slices.ContainsFunc(c.Sample, long))
+	long := func(text string) bool { return len(text) > map[bool]int{true: 2, false: 20}[c.Class == report.Number] } // such as a time
+	return !c.Generated && hasTexts(c) && hasWords(c) && (c.Class == report.Bool || (c.Class == report.Text || c.Class == report.Number) && !slices.ContainsFunc(c.Sample, long))
 }
 
 // hasTexts reports whether the words of a state can be texts of a column. MySQL's bits have none.

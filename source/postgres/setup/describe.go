@@ -17,10 +17,13 @@ import (
 )
 
 const (
-	// describeColumns reads the columns of a table. A domain is what its base type is.
+	// describeColumns reads the columns of a table. A domain is what its base type is. A sequence with a cache gives each session numbers of its own, which do
+	// not grow with time.
 	describeColumns = `
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), b.typname, b.typcategory::text, a.attgenerated <> '', a.attnotnull, coalesce(pg_get_expr(d.adbin, d.adrelid), ''),
-	a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid), '') LIKE 'nextval(%',
+	(a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid), '') LIKE 'nextval(%') AND NOT EXISTS (SELECT FROM pg_sequence s JOIN pg_depend u
+		ON u.classid = 'pg_attrdef'::regclass AND u.objid = d.oid AND u.refobjid = s.seqrelid
+		OR u.classid = 'pg_class'::regclass AND u.objid = s.seqrelid AND u.refobjid = a.attrelid AND u.refobjsubid = a.attnum WHERE s.seqcache > 1),
 	ARRAY(SELECT pg_get_constraintdef(k.oid) FROM pg_constraint k WHERE k.conrelid = a.attrelid AND k.contype = 'c' AND k.conkey = ARRAY[a.attnum]),
 	ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = b.oid ORDER BY e.enumsortorder)
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
