@@ -287,11 +287,19 @@ func (c *conversion) outboxTables() {
 	}
 }
 
-// tableName is the name of a table as tailbox.yaml has it; "" if it has none, which is told.
-func (c *conversion) tableName(include *setting, table, what string) string {
-	container, example := "database", "inventory.outbox"
+// container is what a table or a collection lies in.
+func (c *conversion) container() string {
 	if c.kind == "postgres" {
-		container, example = "schema", "public.outbox"
+		return "schema"
+	}
+	return "database"
+}
+
+// tableName is the name of a table as tailbox.yaml has it. If there is none, tableName adds the problem and returns "".
+func (c *conversion) tableName(include *setting, table, what string) string {
+	container, example := c.container(), "inventory.outbox"
+	if c.kind == "postgres" {
+		example = "public.outbox"
 	}
 	first, rest, _ := strings.Cut(table, ".")
 	switch {
@@ -309,10 +317,7 @@ func (c *conversion) tableName(include *setting, table, what string) string {
 
 // captured refuses lists that leave out an outbox: Debezium captures the tables that all lists let through. what is table or collection.
 func (c *conversion) captured(what string) {
-	container := "database"
-	if c.kind == "postgres" {
-		container = "schema"
-	}
+	container := c.container()
 	c.target()
 	for key, excludes := range map[string]bool{container + ".include.list": false, container + ".exclude.list": true, what + ".exclude.list": true} {
 		s := c.settings["source."+key]

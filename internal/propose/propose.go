@@ -40,8 +40,6 @@ type chooser struct {
 	// by are the columns by role; group are those of the group.
 	by    map[string]*report.Column
 	group []*report.Column
-	// doubtID: two rows may well have one id, or none.
-	doubtID bool
 }
 
 // Of proposes how to configure a table.
@@ -171,7 +169,6 @@ func (c *chooser) chooseID() {
 			return
 		}
 		c.by["id"], c.used[named.Name] = named, true
-		c.doubtID = named.Class == report.Number || named.Nulls > 0 // such as the numbers of each tenant
 		if slices.ContainsFunc(c.t.Unique, func(columns []string) bool { return columns[0] == named.Name }) {
 			c.question("No two rows may have the same %s, and none NULL. Are they unique alone?", named.Name)
 		} else {
@@ -238,14 +235,17 @@ func (c *chooser) chooseGroup() {
 // chooseSeq takes a column that the server numbers for the order of rows that tailbox does not find in the log. Without it, those of one second may go in
 // the order of random ids.
 func (c *chooser) chooseSeq() {
-	if id := c.by["id"]; c.by["seq"] == nil && id != nil && id.Numbered && id.Class == report.Number {
+	if c.by["seq"] != nil {
+		return
+	}
+	if id := c.by["id"]; id != nil && id.Numbered && id.Class == report.Number {
 		c.by["seq"] = id // a time may be that of the transaction's start, or of the application's clock
 		return
 	}
 	numbered := c.unused(func(column *report.Column, _ string) bool {
 		return column.Numbered && column.NotNull && column.Class == report.Number
 	})
-	if c.by["seq"] == nil && numbered != nil {
+	if numbered != nil {
 		c.by["seq"], c.used[numbered.Name] = numbered, true
 	}
 }
@@ -258,12 +258,8 @@ func (c *chooser) list() {
 		switch field := shape.Columns.Field(key); {
 		case key == "group":
 			c.listGroup(shape.Columns.Group)
-		case key == "payload" && found != nil && (found.Nulls > 0 || plain(found.Name) != "payload" && c.otherBody() != nil):
-			c.Columns = append(c.Columns, Setting{key, `"` + Unknown + `"`, "perhaps " + found.Name + ": see the questions"})
-		case key == "type" && found != nil && found.Nulls > 0:
-			c.Columns = append(c.Columns, Setting{key, `"` + Unknown + `"`, "perhaps " + found.Name + ": see the questions"})
-		case key == "id" && c.doubtID:
-			c.Columns = append(c.Columns, Setting{key, `"` + Unknown + `"`, "perhaps " + found.Name + ": see the questions"})
+		case found != nil && c.doubtful(key, found):
+			c.perhaps(key, found.Name)
 		case found != nil:
 			c.Columns = append(c.Columns, Setting{key, quoted(found.Name), describe(key, found)})
 		case key == "id" || key == "payload":
@@ -274,6 +270,19 @@ func (c *chooser) list() {
 			c.Columns = append(c.Columns, Setting{key, "null", whyNot(c.column(*field))})
 		}
 	}
+}
+
+// doubtful reports whether a question has to be answered before tailbox can take a column for a key.
+func (c *chooser) doubtful(key string, found *report.Column) bool {
+	switch key {
+	case "id": // such as the numbers of each tenant
+		return !(found.NotNull && slices.Contains(c.single(), found)) && (found.Class == report.Number || found.Nulls > 0)
+	case "type":
+		return found.Nulls > 0
+	case "payload":
+		return found.Nulls > 0 || plain(found.Name) != "payload" && c.otherBody() != nil
+	}
+	return false
 }
 
 // leave lists the columns that tailbox does not read: all but some.

@@ -20,6 +20,14 @@ func (c *chooser) otherBody() *report.Column {
 	})
 }
 
+// otherType is a column without a role that may be the type of a message; nil if there is none.
+func (c *chooser) otherType() *report.Column {
+	return c.unused(func(column *report.Column, name string) bool {
+		ends := strings.HasSuffix(name, "type") || strings.HasSuffix(name, "name") || strings.HasSuffix(name, "kind")
+		return column.Class == report.Text && isKind(column) && (among("event type kind action", name) || hasPart(name, "event", "message") && ends)
+	})
+}
+
 // askTimes asks about times that nothing uses, and for which messages may have to wait. If one is still to come, a wrong answer delivers a message too early.
 func (c *chooser) askTimes() {
 	if c.by["available_at"] != nil {
@@ -30,14 +38,14 @@ func (c *chooser) askTimes() {
 	later := []string{"sendat", "sendon", "publishon", "notbefore", "schedul", "available", "delay"} // parts of names that tell it of a text, too
 	for i := range c.t.Columns {
 		column := &c.t.Columns[i]
-		time, name := column.Class == report.Time || column.Class == report.LocalTime, plain(column.Name)
-		time = time || column.Class == report.Number || column.Type == "date" ||
+		name := plain(column.Name)
+		time := isTime(column) || column.Class == report.Number || column.Type == "date" ||
 			(column.Class == report.Text || column.Class == report.Binary || column.Class == report.Other) && hasPart(name, later...)
 		created := column == c.by["created_at"] && (column.Ahead || hasPart(name, "enqueue")) // a message that is delayed may be put into its queue later
 		if c.used[column.Name] && !created || !time || hasPart(name, "expir", "deadline", "deliverby") {
 			continue
 		}
-		if created || column.Ahead || (hasPart(name, later...) || hasPart(name, "until", "after", "due", "effective", "enqueuetime", "delay")) && !hasPart(name, "lock", "lease") {
+		if created || column.Ahead || (hasPart(name, later...) || hasPart(name, "until", "after", "due", "effective", "enqueuetime")) && !hasPart(name, "lock", "lease") {
 			names, ahead = append(names, column.Name), ahead || column.Ahead
 		}
 	}
@@ -45,7 +53,7 @@ func (c *chooser) askTimes() {
 		return
 	}
 	if ahead {
-		c.Columns = append(c.Columns, Setting{"available_at", `"` + Unknown + `"`, "perhaps " + strings.Join(names, " or ") + ": see the questions"})
+		c.perhaps("available_at", strings.Join(names, " or "))
 	}
 	c.question("Does %s tell when a message may be sent at the earliest? If so, name it as available_at. Its type must be a time: for a number or a text, add a column of times that a trigger fills. If it tells something else, write available_at: null, and tailbox does not look at it.", strings.Join(names, " or "))
 }
@@ -83,14 +91,8 @@ func (c *chooser) ask() {
 		}
 		c.question("A message waits until the time in %s, outside the order of its group.%s If the column means something else, write available_at: null.", at.Name, zone)
 	}
-	if kind := c.by["type"]; kind != nil {
-		other := c.unused(func(column *report.Column, name string) bool {
-			ends := strings.HasSuffix(name, "type") || strings.HasSuffix(name, "name") || strings.HasSuffix(name, "kind")
-			return column.Class == report.Text && isKind(column) && (among("event type kind action", name) || hasPart(name, "event", "message") && ends)
-		})
-		if other != nil {
-			c.question("Both %s and %s may be the type of a message. tailbox takes %s; name the other one as type if that is it.", kind.Name, other.Name, kind.Name)
-		}
+	if kind, other := c.by["type"], c.otherType(); kind != nil && other != nil {
+		c.question("Both %s and %s may be the type of a message. tailbox takes %s; name the other one as type if that is it.", kind.Name, other.Name, kind.Name)
 	}
 	c.askNulls()
 	c.askGroupNulls()
@@ -224,7 +226,7 @@ func (c *chooser) askOrder() {
 // askExpiry asks about a time after which a message may be of no use.
 func (c *chooser) askExpiry() {
 	found := c.unused(func(column *report.Column, name string) bool {
-		return (column.Class == report.Time || column.Class == report.LocalTime) && hasPart(name, "expir", "deadline", "validuntil", "deliverby") && !strings.Contains(name, "lock")
+		return isTime(column) && hasPart(name, "expir", "deadline", "validuntil", "deliverby") && !strings.Contains(name, "lock")
 	})
 	if found != nil {
 		c.question("tailbox does not look at %s, and delivers a message also after that time. If consumers are to drop such a message, send it as a header: docs/routing.md, \"Placements\".", found.Name)
@@ -285,7 +287,7 @@ func (c *chooser) askKinds() {
 		has = "says " + strings.Join(told, ", ")
 	}
 	if c.by["tenant"] == nil && len(told) > 1 {
-		c.Columns = append(c.Columns, Setting{"tenant", `"` + Unknown + `"`, "perhaps " + found.Name + ": see the questions"})
+		c.perhaps("tenant", found.Name)
 	}
 	c.question("%s %s, so perhaps some rows are no messages to send. If tailbox is to deliver only some, write tenant: %s under columns, and tenants: [WORD] beside it: tailbox leaves the other rows alone. If it is to deliver all, write tenant: null.",
 		found.Name, has, quoted(found.Name))

@@ -3,7 +3,6 @@ package propose
 import (
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tailbox/tailbox/source/store/report"
@@ -91,11 +90,12 @@ func (c *chooser) timed(at, flag *report.Column) {
 		return
 	}
 	name := quoted(flag.Name)
-	if told, set := yes(flag), c.t.Rows-at.Nulls; told != set {
+	if told, set := setRows(flag), c.t.Rows-at.Nulls; told != set {
+		yes, no := truths(flag)
 		c.used[flag.Name], c.Unused = true, except(c.Unused, flag.Name)
-		c.unknown("delivered_at", "perhaps "+at.Name+": see the questions")
+		c.perhaps("delivered_at", at.Name)
 		c.question("%s is true in %d of the rows that were looked at, and %s has a time in %d, so one of the two does not tell what is delivered. Write delivered_at: %s if that one tells. "+
-			"If the other one does, write delivered_at: null, status: %s, and all five under words, with %s for delivered and %s for the others.", flag.Name, told, at.Name, set, quoted(at.Name), name, truth(flag, true), truth(flag, false))
+			"If the other one does, write delivered_at: null, status: %s, and all five under words, with %s for delivered and %s for the others.", flag.Name, told, at.Name, set, quoted(at.Name), name, yes, no)
 		return
 	}
 	if flag.Class != report.Bool {
@@ -106,16 +106,19 @@ func (c *chooser) timed(at, flag *report.Column) {
 		at.Name, flag.Name, flag.Name, name, name, name, name)
 }
 
-// truth is how the configuration writes a value of a flag.
-func truth(flag *report.Column, value bool) string {
-	if flag.Class == report.Bool {
-		return strconv.FormatBool(value)
+// truths are the two values of a flag, as the configuration writes them.
+func truths(flag *report.Column) (yes, no string) {
+	switch flag.Class {
+	case report.Number:
+		return "1", "0"
+	case report.Text:
+		return "'1'", "'0'"
 	}
-	return map[bool]string{true: "1", false: "0"}[value]
+	return "true", "false"
 }
 
-// yes is how many of the rows that were looked at have a flag set.
-func yes(flag *report.Column) (rows int) {
+// setRows is how many of the rows that were looked at have a flag set.
+func setRows(flag *report.Column) (rows int) {
 	for _, v := range flag.Values {
 		if v.Text == "true" || v.Text == "1" {
 			rows += v.Rows
@@ -150,8 +153,10 @@ func tellsLater(c *report.Column, name string) bool {
 
 // isMarkTime reports whether a column is a time that may be set later.
 func isMarkTime(c *report.Column) bool {
-	return (c.Class == report.Time || c.Class == report.LocalTime) && mayBeEmpty(c)
+	return isTime(c) && mayBeEmpty(c)
 }
+
+func isTime(c *report.Column) bool { return c.Class == report.Time || c.Class == report.LocalTime }
 
 // mayTell reports whether a column may hold words or numbers for states.
 func mayTell(c *report.Column) bool {
@@ -261,13 +266,7 @@ func (c *chooser) flags(flag *report.Column, no, yes string) {
 func (c *chooser) gaveUp() bool {
 	bit := func(f *report.Column) bool { return f.Class == report.Bool || isBit(f) }
 	if flag := c.findWritable(strings.Fields("blocked dead failed error errored haserror abandoned blacklisted discarded poisoned isdead isfailed iserror isblocked aborted deliveryaborted isaborted deadlettered isdeadlettered"), []report.Class{report.Bool, report.Number, report.Text}, bit); flag != nil {
-		yes, no := "true", "false"
-		switch flag.Class {
-		case report.Number:
-			yes, no = "1", "0"
-		case report.Text:
-			yes, no = "'1'", "'0'"
-		}
+		yes, no := truths(flag)
 		c.set("dead", flag, yes, "tells that a message was given up")
 		c.question("Rows whose %s is %s do not count as pending, and tailbox sets it if it gives a message up. If it means something else, take it out of set, and see what becomes of such rows.", flag.Name, yes)
 		c.setBack(flag, no)
@@ -317,9 +316,9 @@ func (c *chooser) telltale() *report.Column {
 // firstWord finds what a name begins with, up to an underscore, a digit or the next capital. sentry_trace_id does not begin with sent.
 var firstWord = regexp.MustCompile(`^(?:[A-Za-z][a-z]+|[A-Z]+|[a-z])`)
 
-// unknown puts ??? in the place of a column.
-func (c *chooser) unknown(key, why string) {
-	unknown := Setting{key, `"` + Unknown + `"`, why}
+// perhaps puts ??? in the place of a column, which may be one of some names.
+func (c *chooser) perhaps(key, names string) {
+	unknown := Setting{key, `"` + Unknown + `"`, "perhaps " + names + ": see the questions"}
 	if i := slices.IndexFunc(c.Columns, func(s Setting) bool { return s.Key == key }); i >= 0 {
 		c.Columns[i] = unknown
 		return

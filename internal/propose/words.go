@@ -163,7 +163,7 @@ func untold(status *report.Column, words []string) string {
 
 // open leaves the words of a status to somebody who knows them.
 func (c *chooser) open(status *report.Column, why string, words []string) {
-	c.unknown("status", "perhaps "+status.Name+": see the questions")
+	c.perhaps("status", status.Name)
 	c.Rest = nil
 	have := "It is empty in the rows that were looked at."
 	if len(words) > 0 {
@@ -224,7 +224,7 @@ func (c *chooser) askChecks(status *report.Column) {
 			c.rest("set", `"`+Unknown+`"`, "see the questions")
 		}
 		name, value := quoted(other.Name), "VALUE"
-		if other.Class == report.Time || other.Class == report.LocalTime {
+		if isTime(other) {
 			value = "now"
 		}
 		c.question("The constraint %s ties %s to %s, and the database refuses what does not fit it. Under set, write what %s has to be in each state, such as set: {delivered: {%s: %s}, dead: {%s: %s}, retrying: {%s: null}, waiting: {%s: null}}.",
