@@ -12,6 +12,13 @@ import (
 	"github.com/tailbox/tailbox/test/servers"
 )
 
+// has reports whether one of the findings is of a level and says both parts.
+func has(findings []check.Finding, level check.Level, part, other string) bool {
+	return slices.ContainsFunc(findings, func(f check.Finding) bool {
+		return f.Level == level && strings.Contains(f.What, part) && strings.Contains(f.What, other)
+	})
+}
+
 // Nobody can write a generated column: check refuses one that the relay would write, and takes one that messages are made of.
 func TestCheckOfGeneratedColumns(t *testing.T) {
 	mysqltest.OnKinds(t, func(t *testing.T, kind string) {
@@ -30,11 +37,7 @@ func TestCheckOfGeneratedColumns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := false
-			for _, f := range findings {
-				told = told || f.Level == check.Problem && strings.Contains(f.What, fmt.Sprintf("column %s of table", name)) && strings.Contains(f.What, "is generated")
-			}
-			if told != written {
+			if told := has(findings, check.Problem, fmt.Sprintf("column %s of table", name), "is generated"); told != written {
 				t.Errorf("check of %s: %v", column, findings)
 			}
 		}
@@ -54,10 +57,7 @@ func TestCheckOfATouchedTime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found := slices.ContainsFunc(findings, func(f check.Finding) bool {
-				return f.Level == check.Warning && strings.Contains(f.What, "column created_at of table") && strings.Contains(f.What, "changes whenever the row does")
-			})
-			if found != told {
+			if found := has(findings, check.Warning, "column created_at of table", "changes whenever the row does"); found != told {
 				t.Errorf("check of %s: %v", column, findings)
 			}
 		}

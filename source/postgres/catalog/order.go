@@ -34,7 +34,8 @@ func (t *Table) tried(alias string) string {
 func (t *Table) Order(alias string, commitTimes bool) string {
 	var by []string
 	at := "pg_catalog.pg_xact_commit_timestamp(" + alias + ".xmin)"
-	if tried := t.tried(alias); tried != "" {
+	tried := t.tried(alias)
+	if tried != "" {
 		at = "CASE WHEN " + tried + " THEN NULL ELSE " + at + " END"
 	}
 	if commitTimes {
@@ -50,8 +51,8 @@ func (t *Table) Order(alias string, commitTimes bool) string {
 	if c, ok := t.Column(t.Columns.ID); ok && (c.Kind == KindInt2 || c.Kind == KindInt4 || c.Kind == KindInt8) {
 		by = append(by, alias+"."+sqltext.Ident(c.Name))
 	}
-	// Where nothing tells the commit time, the age of xmin is that of the last change, too.
-	if tried := t.tried(alias); tried != "" && !commitTimes {
+	// If nothing tells the commit time, the age of xmin is that of the last change, too.
+	if tried != "" && !commitTimes {
 		by = append(by, "CASE WHEN "+tried+" THEN 0 ELSE 1 END")
 	}
 	// The place of a row (ctid) does not tell the order: Postgres uses places again. cmin does, within a transaction. A subtransaction has an xid of

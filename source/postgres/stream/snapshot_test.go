@@ -57,14 +57,28 @@ func TestSweepOrderOfTried(t *testing.T) {
 			}
 			r.Exec("UPDATE a SET " + change + " WHERE id = '1'")
 			r.Exec("UPDATE a SET " + change + " WHERE id = '0'")
-			snap, _, err := r.Snapshot(true, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ms, _ := r.Pending(snap)
-			pgtest.Equal(t, "swept", pgtest.IDs(ms), "0 1 2 3")
+			pgtest.Equal(t, "swept", swept(r), "0 1 2 3")
 		})
 	}
+}
+
+// sweepRig is a rig that sweeps tables of which no column tells what is pending.
+func sweepRig(t *testing.T, pg *servers.PG, ddl string, tables ...outbox.Table) *pgtest.Rig {
+	r := pgtest.NewRig(t, pg, ddl, tables...)
+	r.Cfg.Start = "pending"
+	r.Src = stream.New(r.Cfg)
+	return r
+}
+
+// swept takes a snapshot, and returns the ids of what is pending in it, in order.
+func swept(r *pgtest.Rig) string {
+	r.T.Helper()
+	snap, _, err := r.Snapshot(true, false)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	ms, _ := r.Pending(snap)
+	return pgtest.IDs(ms)
 }
 
 func TestSweepOrder(t *testing.T) {
@@ -78,11 +92,9 @@ func TestSweepOrder(t *testing.T) {
 	test := func(pg *servers.PG, want string) func(t *testing.T) {
 		return func(t *testing.T) {
 			t.Parallel()
-			r := pgtest.NewRig(t, pg, "CREATE TABLE a (id text PRIMARY KEY, type text, payload text, seq bigserial);;"+
+			r := sweepRig(t, pg, "CREATE TABLE a (id text PRIMARY KEY, type text, payload text, seq bigserial);;"+
 				"CREATE TABLE b (id text, type text, payload text, created_at timestamptz);; CREATE TABLE c (id text, type text, payload text)",
 				pgtest.Shape("tailbox", "a"), pgtest.Shape("tailbox", "b"), pgtest.Shape("tailbox", "c"))
-			r.Cfg.Start = "pending"
-			r.Src = stream.New(r.Cfg)
 			second := r.Connect()
 			// Row 1 takes its number first and commits last.
 			insert(r, "INSERT INTO a VALUES ('1', 't', 'p')", func() {
@@ -112,18 +124,10 @@ func TestSweepOrderOfTriedRows(t *testing.T) {
 	test := func(pg *servers.PG) func(t *testing.T) {
 		return func(t *testing.T) {
 			t.Parallel()
-			r := pgtest.NewRig(t, pg, "CREATE TABLE a (id text, type text, payload text, attempts int, created_at timestamptz(0))", pgtest.Shape("tailbox", "a"))
-			r.Cfg.Start = "pending"
-			r.Src = stream.New(r.Cfg)
+			r := sweepRig(t, pg, "CREATE TABLE a (id text, type text, payload text, attempts int, created_at timestamptz(0))", pgtest.Shape("tailbox", "a"))
 			r.Exec("INSERT INTO a SELECT n, 't', 'p', CASE n WHEN 3 THEN NULL ELSE 0 END, '2026-01-01' FROM generate_series(1, 4) n")
 			r.Exec("UPDATE a SET attempts = 1 WHERE id = '1'")
-			snap, _, err := r.Snapshot(true, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if ms, _ := r.Pending(snap); pgtest.IDs(ms) != "1 2 3 4" {
-				t.Errorf("swept %s, want 1 2 3 4", pgtest.IDs(ms))
-			}
+			pgtest.Equal(t, "swept", swept(r), "1 2 3 4")
 		}
 	}
 	t.Run("commit times", test(servers.Postgres(t, "17", servers.WithSetting("track_commit_timestamp", "on"))))
@@ -137,9 +141,7 @@ func TestSweepOrderOfOneTransaction(t *testing.T) {
 	test := func(pg *servers.PG) func(t *testing.T) {
 		return func(t *testing.T) {
 			t.Parallel()
-			r := pgtest.NewRig(t, pg, "CREATE TABLE a (id text, type text, payload text) WITH (autovacuum_enabled = off)", pgtest.Shape("tailbox", "a"))
-			r.Cfg.Start = "pending"
-			r.Src = stream.New(r.Cfg)
+			r := sweepRig(t, pg, "CREATE TABLE a (id text, type text, payload text) WITH (autovacuum_enabled = off)", pgtest.Shape("tailbox", "a"))
 			second := r.Connect()
 			vacuum := func() {
 				if _, err := second.Exec(context.Background(), "VACUUM a"); err != nil {
@@ -162,13 +164,7 @@ func TestSweepOrderOfOneTransaction(t *testing.T) {
 			if got := r.Text("SELECT string_agg(id, ' ' ORDER BY ctid) FROM a"); got != "4 2 3 1" {
 				t.Fatalf("the table lies in the order %s, want 4 2 3 1", got)
 			}
-			snap, _, err := r.Snapshot(true, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if ms, _ := r.Pending(snap); pgtest.IDs(ms) != "1 2 3 4" {
-				t.Errorf("swept %s, want 1 2 3 4", pgtest.IDs(ms))
-			}
+			pgtest.Equal(t, "swept", swept(r), "1 2 3 4")
 		}
 	}
 	t.Run("commit times", test(servers.Postgres(t, "17", servers.WithSetting("track_commit_timestamp", "on"))))
