@@ -26,15 +26,9 @@ func (b *bench) pair(ctx context.Context, s scenario, p *pairs) error {
 	for round := range rounds {
 		b.parts = 1
 		for b.part = 0; b.part < b.parts; b.part++ {
-			var measured [2][]measure
-			for i := range 2 {
-				which := (round + i) % 2
-				fmt.Printf(" %s\n", [2]string{"before", "now"}[which])
-				b.binary, b.table = binaries[which], table{}
-				if err := s.run(ctx, b); err != nil {
-					return err
-				}
-				measured[which] = b.table.measured
+			measured, err := b.turns(ctx, s, binaries, round%2)
+			if err != nil {
+				return err
 			}
 			p.add(measured[0], measured[1])
 		}
@@ -42,9 +36,22 @@ func (b *bench) pair(ctx context.Context, s scenario, p *pairs) error {
 	return nil
 }
 
-// its is the contest of n whose turn it is: one, if two versions are compared, else all.
+// turns runs a scenario once with each version, and returns the figures of each. first is the one that begins.
+func (b *bench) turns(ctx context.Context, s scenario, binaries [2]string, first int) (measured [2][]measure, err error) {
+	for _, which := range [2]int{first, 1 - first} {
+		fmt.Printf(" %s\n", [2]string{"before", "now"}[which])
+		b.binary, b.table = binaries[which], table{}
+		if err := s.run(ctx, b); err != nil {
+			return measured, err
+		}
+		measured[which] = b.table.measured
+	}
+	return measured, nil
+}
+
+// its are the contests that a scenario runs now: one of them if two versions are compared, else all.
 func its[C any](b *bench, contests []C) []C {
-	if b.before == "" {
+	if !b.relays {
 		return contests
 	}
 	b.parts = len(contests)
