@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,8 @@ const (
 	latencyWriters = 8
 	latencyWarmUp  = 3 * time.Second
 	latencyLasts   = 15 * time.Second
+	// harnessPercent is GOGC while this process consumes and measures. At 100 it would collect twenty times a second, and who is measured would wait for that.
+	harnessPercent = 3000
 )
 
 // runLatency measures from before the insert until a consumer of the topic has the message, for a bare reader that produces
@@ -106,36 +109,34 @@ func (b *bench) latency(ctx context.Context, bare bool) (laps []time.Duration, e
 func (db *base) steady(ctx context.Context, topic string) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c := &consumer{client: &kafka.Client{Addr: kafka.TCP(db.kafka.Brokers()...), Timeout: 10 * time.Second, Transport: &kafka.Transport{}},
-		from: time.Now().Add(latencyWarmUp)}
-	ends, err := endsOf(ctx, c.client, topic) // to read what is there already would take processor time from those who are measured
-	if err != nil {
+	defer debug.SetGCPercent(debug.SetGCPercent(harnessPercent))
+	l := &laps{from: time.Now().Add(latencyWarmUp)}
+	c := newConsumer(db.kafka, topic)
+	if err := c.skip(ctx); err != nil { // to read what is there would take processor time from those who are measured
 		return nil, err
 	}
 	var consuming sync.WaitGroup
-	for p := range partitions {
-		consuming.Go(func() { follow(ctx, c.client, topic, p, ends[p], c.take) })
-	}
+	consuming.Go(func() { c.follow(ctx, l.take) })
 	var written atomic.Int64
 	errs := make(chan error, latencyWriters)
 	begin := time.Now().Add(time.Second) // all are connected by then
 	for w := range latencyWriters {
-		go func() { errs <- db.writeSteadily(ctx, w, begin, c.from, &written) }()
+		go func() { errs <- db.writeSteadily(ctx, w, begin, l.from, &written) }()
 	}
 	var failed error
 	for range latencyWriters {
 		failed = errors.Join(failed, <-errs)
 	}
 	deadline := time.Now().Add(20 * time.Second)
-	for failed == nil && c.count() < int(written.Load()) {
+	for failed == nil && l.count() < int(written.Load()) {
 		if time.Now().After(deadline) {
-			failed = fmt.Errorf("%d of %d messages came", c.count(), written.Load())
+			failed = fmt.Errorf("%d of %d messages came", l.count(), written.Load())
 		}
 		pause(10 * time.Millisecond)
 	}
 	cancel()
 	consuming.Wait()
-	return c.laps, failed
+	return l.all, failed
 }
 
 // writeSteadily is one writer. Writers take turns at even intervals: a common tick would make a burst of their rows. Rows after from are counted.
@@ -167,65 +168,21 @@ func (db *base) writeSteadily(ctx context.Context, writer int, begin, from time.
 	}
 }
 
-// consumer reads a topic and measures.
-type consumer struct {
-	client *kafka.Client
-	from   time.Time
+// laps are the times from before an insert to the answer of the fetch that brought its message.
+type laps struct {
+	from time.Time // what was written before does not count
 
-	mu   sync.Mutex
-	laps []time.Duration
+	mu  sync.Mutex
+	all []time.Duration
 }
 
-func (c *consumer) count() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.laps)
+func (l *laps) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all)
 }
 
-// endsOf returns the ends of a topic's partitions.
-func endsOf(ctx context.Context, client *kafka.Client, topic string) (map[int]int64, error) {
-	var asked []kafka.OffsetRequest
-	for p := range partitions {
-		asked = append(asked, kafka.LastOffsetOf(p))
-	}
-	answer, err := client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: asked}})
-	if err != nil {
-		return nil, err
-	}
-	ends := map[int]int64{}
-	for _, p := range answer.Topics[topic] {
-		if p.Error != nil {
-			return nil, p.Error
-		}
-		ends[p.Partition] = p.LastOffset
-	}
-	return ends, nil
-}
-
-// follow reads a partition from an offset on until the context ends.
-func follow(ctx context.Context, client *kafka.Client, topic string, partition int, next int64, take func(r *kafka.Record, at time.Time)) {
-	for ctx.Err() == nil {
-		answer, err := client.Fetch(ctx, &kafka.FetchRequest{Topic: topic, Partition: partition, Offset: next, MinBytes: 1,
-			MaxBytes: 1 << 20, MaxWait: 500 * time.Millisecond})
-		if err != nil || answer.Error != nil {
-			continue
-		}
-		at := time.Now()
-		for {
-			record, err := answer.Records.ReadRecord()
-			if err != nil {
-				break
-			}
-			if record.Offset < next {
-				continue
-			}
-			next = record.Offset + 1
-			take(record, at)
-		}
-	}
-}
-
-func (c *consumer) take(r *kafka.Record, at time.Time) {
+func (l *laps) take(r *kafka.Record, at time.Time) {
 	text, err := kafka.ReadAll(r.Value)
 	if err != nil {
 		return
@@ -236,9 +193,9 @@ func (c *consumer) take(r *kafka.Record, at time.Time) {
 	if json.Unmarshal(text, &body) != nil {
 		return
 	}
-	if began := time.Unix(0, body.T); began.After(c.from) {
-		c.mu.Lock()
-		c.laps = append(c.laps, at.Sub(began))
-		c.mu.Unlock()
+	if began := time.Unix(0, body.T); began.After(l.from) {
+		l.mu.Lock()
+		l.all = append(l.all, at.Sub(began))
+		l.mu.Unlock()
 	}
 }

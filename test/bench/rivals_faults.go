@@ -191,17 +191,15 @@ func (f *fault) write(ctx context.Context, rate int, lasts, poison time.Duration
 
 // consume counts what a topic gets, until the context ends.
 func (f *fault) consume(ctx context.Context, topic string) (wait func()) {
-	client := &kafka.Client{Addr: kafka.TCP(f.kafka.Brokers()...), Timeout: 10 * time.Second, Transport: &kafka.Transport{}}
+	c := newConsumer(f.kafka, topic)
 	var consuming sync.WaitGroup
-	for p := range partitions {
-		consuming.Go(func() {
-			follow(ctx, client, topic, p, 0, func(r *kafka.Record, _ time.Time) {
-				if body, err := kafka.ReadAll(r.Value); err == nil {
-					f.all.take(body)
-				}
-			})
+	consuming.Go(func() {
+		c.follow(ctx, func(r *kafka.Record, _ time.Time) {
+			if body, err := kafka.ReadAll(r.Value); err == nil {
+				f.all.take(body)
+			}
 		})
-	}
+	})
 	return consuming.Wait
 }
 

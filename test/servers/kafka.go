@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,6 +35,7 @@ type KafkaServer struct {
 	// proxyPort is where the proxied listener tells clients to go.
 	proxyPort int
 	replicas  int // of new topics
+	jvm       []string
 	dir       string
 	lib       string
 	child     *child
@@ -85,8 +87,14 @@ func Kafka(tb testing.TB) *KafkaServer {
 	return k
 }
 
+// KafkaOption changes how a broker is started.
+type KafkaOption func(*KafkaServer)
+
+// WithKafkaJVM starts the broker with these options of the Java virtual machine, in place of a small heap.
+func WithKafkaJVM(options ...string) KafkaOption { return func(k *KafkaServer) { k.jvm = options } }
+
 // StartKafka starts a broker; the caller closes it.
-func StartKafka() (*KafkaServer, error) {
+func StartKafka(options ...KafkaOption) (*KafkaServer, error) {
 	lib, err := KafkaLib()
 	if err != nil {
 		return nil, err
@@ -95,7 +103,10 @@ func StartKafka() (*KafkaServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &KafkaServer{dir: dir, lib: lib, replicas: 1}
+	k := &KafkaServer{dir: dir, lib: lib, replicas: 1, jvm: []string{"-Xmx512m"}}
+	for _, o := range options {
+		o(k)
+	}
 	if k.child, err = newChild(dir, "KILL", k.command); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -213,8 +224,8 @@ func (k *KafkaServer) format() error {
 
 // command is the broker's command line.
 func (k *KafkaServer) command() *exec.Cmd {
-	return exec.Command("java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-		"-cp", filepath.Join(k.lib, "*"), "kafka.Kafka", k.properties())
+	return exec.Command("java", append(slices.Clone(k.jvm), "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		"-cp", filepath.Join(k.lib, "*"), "kafka.Kafka", k.properties())...)
 }
 
 // Brokers are the addresses of the listener without TLS and without SASL.
