@@ -19,11 +19,13 @@ const (
 	restBytes             = 1 << 20
 	liveHeap              = "/gc/heap/live:bytes"
 	allocated             = "/gc/heap/allocs:bytes"
-	// While more than busyBytes a second are allocated, as by some 10,000 messages, garbage may be busyPercent of what is
-	// alive, below the limit: to collect it costs a tenth of the processor time otherwise. A relay at rest stays small.
-	busyBytes   = 16 << 20
-	busyPercent = 200
-	restPercent = 100 // Go's own
+	// To collect costs a tenth of the processor time if garbage may be only restPercent of what is alive, below the limit. So it may be more: busyPercent while more
+	// than busyBytes a second are allocated, as by some 10,000 messages, and tricklePercent while there are fewer, because little is alive then. A relay at rest
+	// stays small.
+	busyBytes      = 16 << 20
+	busyPercent    = 200
+	tricklePercent = 400
+	restPercent    = 100 // Go's own
 	// Before the first look: a relay that starts usually reads what came while none ran.
 	startPercent = 150
 )
@@ -80,8 +82,11 @@ func heapLimit(usual, live int64) int64 { return max(usual, live+live/3) }
 
 // garbagePercent is GOGC while so many bytes a second are allocated.
 func garbagePercent(bytes uint64) int {
-	if bytes > busyBytes {
+	switch {
+	case bytes > busyBytes:
 		return busyPercent
+	case bytes >= restBytes:
+		return tricklePercent
 	}
 	return restPercent
 }

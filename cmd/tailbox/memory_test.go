@@ -16,7 +16,7 @@ func TestGarbagePercent(t *testing.T) {
 	for _, x := range []struct {
 		bytes uint64
 		want  int
-	}{{0, 100}, {16 << 20, 100}, {16<<20 + 1, 200}} {
+	}{{0, 100}, {1<<20 - 1, 100}, {1 << 20, 400}, {16 << 20, 400}, {16<<20 + 1, 200}} {
 		if got := garbagePercent(x.bytes); got != x.want {
 			t.Errorf("with %d bytes allocated: %d, want %d", x.bytes, got, x.want)
 		}
