@@ -48,16 +48,15 @@ func (c *consumer) follow(ctx context.Context, take func(r *kafka.Record, at tim
 	for ctx.Err() == nil {
 		answer, err := c.client.Transport.RoundTrip(ctx, c.client.Addr, session.request(c.topic, c.next))
 		at := time.Now()
-		var fetched *fetch.Response
 		if err == nil {
-			fetched, err = session.accept(answer.(*fetch.Response))
+			err = session.accept(answer.(*fetch.Response))
 		}
 		if err != nil {
 			session = fetchSession{}
 			pause(10 * time.Millisecond)
 			continue
 		}
-		for _, t := range fetched.Topics {
+		for _, t := range answer.(*fetch.Response).Topics {
 			for _, p := range t.Partitions {
 				if p.RecordSet.Records != nil {
 					c.read(int(p.Partition), p.RecordSet.Records, func(r *kafka.Record) { take(r, at) })
@@ -89,14 +88,14 @@ func (s *fetchSession) request(topic string, next [partitions]int64) *fetch.Requ
 	return r
 }
 
-// accept returns an answer, unless the broker has forgotten the session.
-func (s *fetchSession) accept(r *fetch.Response) (*fetch.Response, error) {
+// accept goes on to the next request, unless the broker has forgotten the session.
+func (s *fetchSession) accept(r *fetch.Response) error {
 	if r.ErrorCode != 0 {
-		return nil, kafka.Error(r.ErrorCode)
+		return kafka.Error(r.ErrorCode)
 	}
 	s.id = r.SessionID
 	s.epoch++
-	return r, nil
+	return nil
 }
 
 // read reads records of a partition. A broker answers with whole batches, which may begin before what was asked for.

@@ -168,7 +168,7 @@ func (db *base) writeSteadily(ctx context.Context, writer int, begin, from time.
 	}
 }
 
-// laps are the times from before an insert to the answer of the fetch that brought its message.
+// laps are the times from before an insert until its message has come.
 type laps struct {
 	from time.Time // what was written before does not count
 
@@ -182,6 +182,16 @@ func (l *laps) count() int {
 	return len(l.all)
 }
 
+// add adds a message, which holds the time before its insert in nanoseconds.
+func (l *laps) add(nanos int64, at time.Time) {
+	if began := time.Unix(0, nanos); began.After(l.from) {
+		l.mu.Lock()
+		l.all = append(l.all, at.Sub(began))
+		l.mu.Unlock()
+	}
+}
+
+// take adds a record that a fetch brought.
 func (l *laps) take(r *kafka.Record, at time.Time) {
 	text, err := kafka.ReadAll(r.Value)
 	if err != nil {
@@ -190,12 +200,7 @@ func (l *laps) take(r *kafka.Record, at time.Time) {
 	var body struct {
 		T int64 `json:"t"`
 	}
-	if json.Unmarshal(text, &body) != nil {
-		return
-	}
-	if began := time.Unix(0, body.T); began.After(l.from) {
-		l.mu.Lock()
-		l.all = append(l.all, at.Sub(began))
-		l.mu.Unlock()
+	if json.Unmarshal(text, &body) == nil {
+		l.add(body.T, at)
 	}
 }

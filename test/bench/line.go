@@ -98,7 +98,7 @@ func (b *bench) line(ctx context.Context, kind string, bare bool) (measured pace
 		return measured, err
 	}
 	now := time.Now()
-	l := &lapse{from: now.Add(lineWarmUp + time.Second)}
+	l := &laps{from: now.Add(lineWarmUp + time.Second)}
 	p, err := launch(r.cmd(ctx), r.log, l.read)
 	if err != nil {
 		return measured, err
@@ -124,7 +124,7 @@ func (b *bench) line(ctx context.Context, kind string, bare bool) (measured pace
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return pace{millis(e2e.Quantile(commits, 0.5)), millis(e2e.Quantile(l.laps, 0.5)), millis(e2e.Quantile(l.laps, 0.99))}, nil
+	return pace{millis(e2e.Quantile(commits, 0.5)), millis(e2e.Quantile(l.all, 0.5)), millis(e2e.Quantile(l.all, 0.99))}, nil
 }
 
 func millis(d time.Duration) float64 { return d.Seconds() * 1000 }
@@ -178,22 +178,8 @@ func oneSteady(ctx context.Context, g ground, number int, until time.Time, wrote
 	}
 }
 
-// A lapse measures from the times that lines hold until they are read.
-type lapse struct {
-	from time.Time
-
-	mu   sync.Mutex
-	laps []time.Duration
-}
-
-func (l *lapse) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.laps)
-}
-
-// read reads lines to the end.
-func (l *lapse) read(from io.Reader) {
+// read adds the messages of lines, to the end.
+func (l *laps) read(from io.Reader) {
 	lines := bufio.NewReaderSize(from, 1<<20)
 	for {
 		line, err := lines.ReadSlice('\n')
@@ -208,10 +194,8 @@ func (l *lapse) read(from io.Reader) {
 		rest = bytes.TrimLeft(rest, " ")
 		end := bytes.IndexAny(rest, ",}")
 		nanos, err := strconv.ParseInt(string(rest[:max(end, 0)]), 10, 64)
-		if began := time.Unix(0, nanos); err == nil && began.After(l.from) {
-			l.mu.Lock()
-			l.laps = append(l.laps, at.Sub(began))
-			l.mu.Unlock()
+		if err == nil {
+			l.add(nanos, at)
 		}
 	}
 }
