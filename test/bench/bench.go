@@ -23,6 +23,7 @@ type bench struct {
 	// Servers are nil until they are needed.
 	pg      *servers.PG
 	kafka   *servers.KafkaServer
+	warm    bool // kafka has run before
 	servers map[string]server
 	table   table
 	relays  bool // no bare readers

@@ -138,10 +138,11 @@ func runKafka(ctx context.Context, b *bench) error {
 	}
 	// A broker that has just started runs code that is not compiled yet, and whoever comes first pays for it.
 	warm := []contest{kafkaContest("warming the broker up", "", false, 0, ""), bareContest("warming the broker up, bare", false, true)}
-	if b.part == 0 {
+	if !b.warm {
 		if err := b.round(ctx, 0, spread, warm, map[string][]drain{}); err != nil {
 			return err
 		}
+		b.warm = true
 	}
 	return b.contests(ctx, spread, cs)
 }
