@@ -13,7 +13,7 @@ ENGINE    := ./relay/... ./checkpoint/... ./router/... ./sink/... ./source/postg
 RACY_MYSQL := (TestSourceKit|TestStoreKit)/mysql/(ConcurrentWriters|Stop|EndedContext|EmitError|Confirm|Barrier|Progress|SafeMode|Cut|TakeOver|SecondRelay|LargeTransaction|Lock|Fence|FrozenHolder|PendingBesideWriters)
 # Modules of their own, which are built against this checkout (each has a go.work for that). That of tools holds no package.
 MODULES   := outbox/outboxgorm test/libraries deploy/release deploy/helm test/rivals
-# Tests make and remove hundreds of databases; on a disk, the files of these cost more than the tests. So servers keep
+# Tests make and remove hundreds of databases; on a disk, the files of these cost more than the tests. A benchmark would measure the disk. So servers keep
 # their data in memory where 8 GiB of it are free (at most 2 are used), else where temporary files are.
 SERVERSDIR ?= $(shell free="$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}')"; \
 	[ "$${free:-0}" -ge 8388608 ] && [ -w /dev/shm ] && echo /dev/shm)
@@ -44,7 +44,7 @@ release-test: servers ## build a release twice, install each of its forms, and h
 demo: build ## show it at work, in less than a minute, with no server and no config
 	bin/tailbox demo
 
-test race: export TAILBOX_TEST_SERVERS_DIR = $(SERVERSDIR)
+test race bench rivals: export TAILBOX_TEST_SERVERS_DIR = $(SERVERSDIR)
 
 test: lint servers ## run all tests against real servers, the engine's with the race detector
 	@rm -f $(SKIPS)
