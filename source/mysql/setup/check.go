@@ -173,10 +173,28 @@ func (c *checker) lock(ctx context.Context) (err error) {
 	if rows[0][0] != strconv.FormatUint(uint64(conn.Client.GetConnectionID()), 10) {
 		c.Add(check.Problem, "set source.lock_url to a direct connection", "the connection goes through a proxy that shares sessions, so tailbox cannot hold its lock there")
 	}
+	if conn != c.conn {
+		if err := c.oneServer(ctx, conn); err != nil {
+			return err
+		}
+	}
 	several, err := server.SeveralWriters(ctx, conn)
 	if several {
 		c.Add(check.Warning, "let source.url of each relay of this pipeline lead to one and the same member, unless that is gone",
 			"the server is one of several that take writes, and the pipeline's lock is one of a single server: relays of two members throw each other out")
+	}
+	return err
+}
+
+// oneServer reports a source.lock_url that leads to another server: tailbox would settle messages there that it reads here.
+func (c *checker) oneServer(ctx context.Context, lock *server.Conn) error {
+	read, err := server.SourceID(ctx, c.conn)
+	if err != nil {
+		return err
+	}
+	held, err := server.SourceID(ctx, lock)
+	if err == nil && held != read {
+		c.Add(check.Problem, "let source.lock_url lead to the server of source.url", "source.lock_url leads to server %s, and source.url to server %s", held, read)
 	}
 	return err
 }
