@@ -21,7 +21,8 @@ func NewAcceptGap() *cli.Command {
 		Long: "If tailbox can no longer read the log from the checkpoint, and no column shows which rows are still to be delivered, the relay stops.\n" +
 			"With this command you give up what was written in the gap, or say that you dealt with it by hand. It counts for the gap that is there now,\n" +
 			"and for no later one. If there is no gap, the command fails. If the relay stops because it cannot read one place in the log, use --unreadable.\n" +
-			"tailbox then sweeps tables with delete or mark. Of other tables, you lose what was written between the checkpoint and the next start.",
+			"tailbox then sweeps tables with delete or mark, and tables with keep and a column status or delivered_at. Of other tables, you lose what was\n" +
+			"written between the checkpoint and the next start.",
 		Example: `tailbox accept-gap --why "restored from backup, rows of the gap were sent by hand"`,
 		Flags: func(fs *flag.FlagSet) {
 			pipeline.ConfigFlag(fs, &file)
