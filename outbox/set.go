@@ -19,6 +19,10 @@ func (t *Table) SetFor(state string) []SetValue {
 	return slices.DeleteFunc(slices.Clone(t.Set), func(v SetValue) bool { return v.State != state })
 }
 
+// ShowsParked reports whether a column of the row shows what becomes of a message that is parked. If none does, on_delivered: delete deletes the row
+// at once.
+func (t *Table) ShowsParked() bool { return t.Columns.Status != "" || len(t.Set) > 0 }
+
 // DeadFlag returns the value by which a row looks dead: the first one for that state. It is nil if there is none, or if the status tells.
 func (t *Table) DeadFlag() *SetValue {
 	if t.Columns.Status != "" && !t.DeadLooksPending() {

@@ -46,6 +46,5 @@ func logUpdates(ctx context.Context, s *config.Source, log *slog.Logger, count f
 
 // updates reports whether the relay updates rows of the table: it marks them, shows their state until it deletes them, or writes receipts.
 func updates(t *outbox.Table) bool {
-	shows := t.Columns.Status != "" || len(t.Set) > 0
-	return t.OnDelivered == outbox.Mark || t.OnDelivered == outbox.Delete && shows || t.Columns.Receipt != ""
+	return t.OnDelivered == outbox.Mark || t.OnDelivered == outbox.Delete && t.ShowsParked() || t.Columns.Receipt != ""
 }

@@ -68,7 +68,7 @@ func checkSet(s *Section, t *outbox.Table) {
 
 // checkWritten refuses one column for two things that tailbox writes into it. Postgres refuses such a statement, and MySQL writes the last one.
 func checkWritten(s *Section, t *outbox.Table) {
-	if t.OnDelivered == outbox.Keep || t.OnDelivered == outbox.Delete && t.Columns.Status == "" && len(t.Set) == 0 {
+	if t.OnDelivered == outbox.Keep || t.OnDelivered == outbox.Delete && !t.ShowsParked() {
 		return // a row is not written, or only deleted
 	}
 	of := make(map[string]string)

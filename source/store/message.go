@@ -137,7 +137,7 @@ type TableView struct {
 func ViewOf(t *outbox.Table) TableView {
 	c := &t.Columns
 	viewable := t.OnDelivered != outbox.Keep && (c.Status != "" || c.Attempts != "" || c.Failures != "" || c.NextAttemptAt != "" || c.LastError != "" || len(t.Set) > 0)
-	return TableView{OnDelivered: t.OnDelivered, HasStatus: c.Status != "", Shows: c.Status != "" || len(t.Set) > 0, Viewable: viewable,
+	return TableView{OnDelivered: t.OnDelivered, HasStatus: c.Status != "", Shows: t.ShowsParked(), Viewable: viewable,
 		DeadIsPending: c.Status != "" && t.DeadLooksPending() && t.DeadFlag() == nil,
 		Updatable:     viewable || c.DeliveredAt != "" || c.Receipt != "", Receipts: c.Receipt != ""}
 }

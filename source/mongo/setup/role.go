@@ -88,7 +88,7 @@ func needs(cfg *conn.Config) []need {
 				actions = append(actions, "remove")
 			}
 		}
-		if t.OnDelivered == outbox.Delete && t.Columns.Status != "" || t.OnDelivered == outbox.Keep && t.Columns.Receipt != "" {
+		if t.OnDelivered == outbox.Delete && t.ShowsParked() || t.OnDelivered == outbox.Keep && t.Columns.Receipt != "" {
 			actions = append(actions, "update") // of what a parked delivery shows
 		}
 		if t.Writes {

@@ -138,10 +138,11 @@ func TestScripts(t *testing.T) {
 func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 	t.Parallel()
 	server := servers.Mongo(t, servers.WithMongoAuth())
-	deleted, marked, kept := mongotest.Table("debezium"), mongotest.Table("tailbox"), mongotest.Table("debezium")
-	deleted.Name, marked.Name, kept.Name = "deleted", "marked", "kept"
+	deleted, marked, kept, shown := mongotest.Table("debezium"), mongotest.Table("tailbox"), mongotest.Table("debezium"), mongotest.Table("debezium")
+	deleted.Name, marked.Name, kept.Name, shown.Name = "deleted", "marked", "kept", "shown"
+	shown.Set = []outbox.SetValue{{State: "dead", Column: "blocked", Value: "1"}} // parked deliveries show in a field of the application's
 	marked.OnDelivered, marked.Retention, kept.OnDelivered = outbox.Mark, time.Hour, outbox.Keep
-	r := newRig(t, server, deleted, marked, kept)
+	r := newRig(t, server, deleted, marked, kept, shown)
 	admin := r.Client.Database("admin")
 	r.Must(mongotest.Least(r.Ctx, r.Client, r.Config.Pipeline, RoleName(&r.Config), Privileges(&r.Config)))
 	r.Config.URL = server.URLOf(r.Config.Pipeline, "p")

@@ -119,7 +119,7 @@ func Script(cfg server.Config) (string, error) {
 
 // tablePrivileges are what the relay does with the user's table.
 func tablePrivileges(t *outbox.Table) []string {
-	if t.Columns.Status == "" {
+	if !t.ShowsParked() {
 		return prepare.Privileges(t)
 	}
 	return prepare.Privileges(t, "UPDATE")

@@ -8,7 +8,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 )
 
-// Publication makes the publication where it is missing, and adds tables that it lacks. Only inserts are published:
+// Publication makes the publication if it is missing, and adds tables that it lacks. One of all tables lacks none, and takes none. Only inserts are published:
 // nothing else is wanted, and with updates a row filter that the replica identity does not cover would make every
 // UPDATE of the application fail. Partitions are published as their root. A comment tells whose it is.
 func Publication(cfg session.Config) string {
@@ -20,8 +20,8 @@ func Publication(cfg session.Config) string {
 			create.WriteString(", ")
 		}
 		create.WriteString(t)
-		fmt.Fprintf(&add, `	IF NOT EXISTS (SELECT FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid OPERATOR(pg_catalog.=) r.prpubid
-		WHERE p.pubname OPERATOR(pg_catalog.=) %s AND r.prrelid OPERATOR(pg_catalog.=) %s::pg_catalog.regclass) THEN
+		fmt.Fprintf(&add, `	IF NOT EXISTS (SELECT FROM pg_catalog.pg_publication p WHERE p.pubname OPERATOR(pg_catalog.=) %s AND (p.puballtables OR EXISTS (SELECT FROM pg_catalog.pg_publication_rel r
+		WHERE r.prpubid OPERATOR(pg_catalog.=) p.oid AND r.prrelid OPERATOR(pg_catalog.=) %s::pg_catalog.regclass))) THEN
 		ALTER PUBLICATION %s ADD TABLE %s;
 	END IF;
 `, pub, sqltext.Literal(t), sqltext.Ident(cfg.Publication), t)

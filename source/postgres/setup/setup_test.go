@@ -10,6 +10,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres"
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/setup"
+	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/postgres/stream"
 	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/source/store/check"
@@ -92,6 +93,20 @@ func TestInitAndUninstall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A publication of all tables takes no table. The printed script leaves it as it is.
+func TestScriptOnPublicationOfAllTables(t *testing.T) {
+	t.Parallel()
+	r := pgtest.NewOwnerRig(t)
+	r.Exec("DROP PUBLICATION " + sqltext.Ident(r.Cfg.Publication))
+	r.Exec("CREATE PUBLICATION " + sqltext.Ident(r.Cfg.Publication) + " FOR ALL TABLES WITH (publish_via_partition_root = true)")
+	sql, err := setup.Script(r.Cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Exec(sql)
+	pgtest.Equal(t, "problems", pgtest.Levels(r.Check(), check.Problem), "")
 }
 
 // All problems are told at once, each with its fix.
