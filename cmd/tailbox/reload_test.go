@@ -228,9 +228,10 @@ func TestRotatedSecret(t *testing.T) {
 	server := httptest.NewServer(door)
 	t.Cleanup(server.Close)
 	r.env["API_URL"] = server.URL
-	a := newAPIRigOn(t, r, strings.Replace(apiConfig, "format: single", "format: single, bearer_file: bearer", 1))
-	secret := filepath.Join(filepath.Dir(r.file), "bearer")
+	a := newAPIRigOn(t, r, strings.NewReplacer("format: single", "format: single, bearer_file: bearer", `url: "${DATABASE_URL}"`, "url_file: database").Replace(apiConfig))
+	secret, database := filepath.Join(filepath.Dir(r.file), "bearer"), filepath.Join(filepath.Dir(r.file), "database")
 	writeFile(t, secret, "first-secret\n")
+	writeFile(t, database, r.env["DATABASE_URL"])
 	a.start()
 	r.send("t1", "a:1", `{}`)
 	until(t, "t1", func() bool { return door.text() == "t1" })
@@ -244,12 +245,14 @@ func TestRotatedSecret(t *testing.T) {
 	until(t, "a refusal", func() bool {
 		return a.metric(`tailbox_delivery_attempts_total{class="misconfigured",result="failed",sink="api"}`) > "0"
 	})
+	writeFile(t, database, r.env["DATABASE_URL"]+"&application_name=another") // so does the database's, which waits for a start
 	writeFile(t, secret, "second-secret\n")
 	until(t, "t2 and t3", func() bool { return door.text() == "t1 t2 t3" })
 
 	// The file first, and a reload, before the destination knows.
 	a.change("reconcile: wrong", "reconcile: 0s")
 	writeFile(t, secret, "third-secret\n")
+	writeFile(t, database, r.env["DATABASE_URL"])
 	a.ok("admin", "POST", "/config:reload", nil)
 	door.rotate("third-secret")
 	r.send("t4", "a:1", `{}`)

@@ -67,7 +67,8 @@ func pipelineOf(c *config.Config, file *config.File, out io.Writer) (*Pipeline, 
 	return p, err
 }
 
-// Again makes the pipeline of the same text, with the secrets that the files which it names hold now. It is nil if they hold the same ones.
+// Again makes the pipeline of the same text, with the secrets that the files which it names hold now. It is nil if they hold the same ones. The URLs of the
+// source stay: a running relay cannot take over others, and those of the sinks should not have to wait for its next start.
 func (p *Pipeline) Again() (*Pipeline, error) {
 	c, file, err := p.file.Again()
 	if err != nil {
@@ -77,6 +78,7 @@ func (p *Pipeline) Again() (*Pipeline, error) {
 	if err != nil || p.file.SameSecrets(file) {
 		return nil, err
 	}
+	next.Config.Source.URL, next.Config.Source.LockURL = p.Config.Source.URL, p.Config.Source.LockURL
 	return next, nil
 }
 
