@@ -223,7 +223,7 @@ func (c *conversion) harmful() {
 	c.comments()
 	c.ignore("messages without a table are not sent", "source.message.prefix.exclude.list")
 	if s := c.settings["source.message.prefix.include.list"]; s != nil && !s.used && s.value != "" {
-		c.problem(c.take("source.message.prefix.include.list"), "has Debezium send what pg_logical_emit_message writes, which tailbox does not read: remove it if nothing reads those messages")
+		c.problem(c.take("source.message.prefix.include.list"), "has Debezium send what pg_logical_emit_message writes as it is: remove it if nothing reads those messages, or write them in the form that source.messages takes")
 	}
 }
 
