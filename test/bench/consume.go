@@ -88,10 +88,17 @@ func (s *fetchSession) request(topic string, next [partitions]int64) *fetch.Requ
 	return r
 }
 
-// accept goes on to the next request, unless the broker has forgotten the session.
+// accept goes on to the next request, unless the broker has forgotten the session, or cannot read a partition.
 func (s *fetchSession) accept(r *fetch.Response) error {
 	if r.ErrorCode != 0 {
 		return kafka.Error(r.ErrorCode)
+	}
+	for _, t := range r.Topics {
+		for _, p := range t.Partitions {
+			if p.ErrorCode != 0 {
+				return kafka.Error(p.ErrorCode)
+			}
+		}
 	}
 	s.id = r.SessionID
 	s.epoch++

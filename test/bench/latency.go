@@ -8,20 +8,17 @@ import (
 	"os/exec"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/tailbox/tailbox/test/e2e"
 )
 
 const (
-	latencyRate    = 2000 // messages a second
-	latencyWriters = 8
-	latencyWarmUp  = 3 * time.Second
-	latencyLasts   = 15 * time.Second
+	latencyRate   = 2000 // messages a second
+	latencyWarmUp = 3 * time.Second
+	latencyLasts  = 15 * time.Second
 	// harnessPercent is GOGC while this process consumes and measures. At 100 it would collect twenty times a second, and who is measured would wait for that.
 	harnessPercent = 3000
 )
@@ -117,55 +114,17 @@ func (db *base) steady(ctx context.Context, topic string) ([]time.Duration, erro
 	}
 	var consuming sync.WaitGroup
 	consuming.Go(func() { c.follow(ctx, l.take) })
-	var written atomic.Int64
-	errs := make(chan error, latencyWriters)
-	begin := time.Now().Add(time.Second) // all are connected by then
-	for w := range latencyWriters {
-		go func() { errs <- db.writeSteadily(ctx, w, begin, l.from, &written) }()
-	}
-	var failed error
-	for range latencyWriters {
-		failed = errors.Join(failed, <-errs)
-	}
+	_, written, failed := steadily(ctx, &pgGround{db}, latencyRate, l.from, l.from.Add(latencyLasts))
 	deadline := time.Now().Add(20 * time.Second)
-	for failed == nil && l.count() < int(written.Load()) {
+	for failed == nil && l.count() < written {
 		if time.Now().After(deadline) {
-			failed = fmt.Errorf("%d of %d messages came", l.count(), written.Load())
+			failed = fmt.Errorf("%d of %d messages came", l.count(), written)
 		}
 		pause(10 * time.Millisecond)
 	}
 	cancel()
 	consuming.Wait()
 	return l.all, failed
-}
-
-// writeSteadily is one writer. Writers take turns at even intervals: a common tick would make a burst of their rows. Rows after from are counted.
-func (db *base) writeSteadily(ctx context.Context, writer int, begin, from time.Time, written *atomic.Int64) error {
-	conn, err := pgx.Connect(ctx, db.pg.SocketURL(db.name))
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	const every = time.Second * latencyWriters / latencyRate
-	pause(time.Until(begin.Add(every * time.Duration(writer) / latencyWriters)))
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for n := 0; ; n++ {
-		<-tick.C
-		began := time.Now()
-		if began.After(from.Add(latencyLasts)) {
-			return nil
-		}
-		_, err := conn.Exec(ctx, `INSERT INTO outbox (aggregatetype, aggregateid, type, payload)
-			VALUES ('order', $1, 'OrderPlaced', jsonb_build_object('t', $2::bigint, 'note', repeat('x', 170)))`,
-			fmt.Sprint((n*latencyWriters+writer)%spread), began.UnixNano())
-		if err != nil {
-			return err
-		}
-		if began.After(from) {
-			written.Add(1)
-		}
-	}
 }
 
 // laps are the times from before an insert until its message has come.

@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	lineRate    = 1000 // messages a second
-	lineWarmUp  = 2 * time.Second
-	lineLasts   = 8 * time.Second
-	lineWriters = 8
+	lineRate   = 1000 // messages a second
+	lineWarmUp = 2 * time.Second
+	lineLasts  = 8 * time.Second
+	// steadyWriters take turns in writing at a steady rate.
+	steadyWriters = 8
 )
 
 // pace is what one run of runLine measured, in milliseconds.
@@ -111,7 +112,7 @@ func (b *bench) line(ctx context.Context, kind string, bare bool) (measured pace
 	if _, err := p.wait(ctx, p.reading); err != nil {
 		return measured, err
 	}
-	commits, written, err := steadily(ctx, g, l.from, l.from.Add(lineLasts))
+	commits, written, err := steadily(ctx, g, lineRate, l.from, l.from.Add(lineLasts))
 	if err != nil {
 		return measured, err
 	}
@@ -129,43 +130,43 @@ func (b *bench) line(ctx context.Context, kind string, bare bool) (measured pace
 
 func millis(d time.Duration) float64 { return d.Seconds() * 1000 }
 
-// steadily writes at a steady rate until a time. It returns how long inserts after from took, and how many there were.
-func steadily(ctx context.Context, g ground, from, until time.Time) (took []time.Duration, written int, err error) {
+// steadily writes so many messages a second until a time, one row a transaction. It returns how long inserts after from took, and how many there were.
+func steadily(ctx context.Context, g ground, rate int, from, until time.Time) (took []time.Duration, written int, err error) {
+	begin := time.Now().Add(time.Second) // all are connected by then
 	var mu sync.Mutex
-	errs := make(chan error, lineWriters)
-	for i := range lineWriters {
+	errs := make(chan error, steadyWriters)
+	for i := range steadyWriters {
 		go func() {
 			var mine []time.Duration
-			errs <- oneSteady(ctx, g, i, until, func(began time.Time) {
+			err := oneSteady(ctx, g, i, rate, begin, until, func(began time.Time) {
 				if began.After(from) {
 					mine = append(mine, time.Since(began))
 				}
 			})
 			mu.Lock()
-			defer mu.Unlock()
 			took = append(took, mine...)
-			written += len(mine)
-			errs <- nil
+			mu.Unlock()
+			errs <- err
 		}()
 	}
-	for range 2 * lineWriters {
+	for range steadyWriters {
 		err = errors.Join(err, <-errs)
 	}
-	return took, written, err
+	return took, len(took), err
 }
 
-// oneSteady is one writer.
-func oneSteady(ctx context.Context, g ground, number int, until time.Time, wrote func(began time.Time)) error {
+// oneSteady is one writer. Writers take turns at even intervals: a common tick would make a burst of their rows.
+func oneSteady(ctx context.Context, g ground, number, rate int, begin, until time.Time, wrote func(began time.Time)) error {
 	w, err := g.writer(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = w.close(context.WithoutCancel(ctx)) }() // what it wrote is durable
-	const every = time.Second * lineWriters / lineRate
-	pause(every * time.Duration(number) / lineWriters)
+	every := time.Second * steadyWriters / time.Duration(rate)
+	pause(time.Until(begin.Add(every * time.Duration(number) / steadyWriters)))
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for n := number; ; n += lineWriters {
+	for n := number; ; n += steadyWriters {
 		<-tick.C
 		began := time.Now()
 		if began.After(until) || ctx.Err() != nil {
