@@ -1,9 +1,11 @@
 package relay
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/sink"
 )
 
@@ -14,6 +16,22 @@ func Classes() []string {
 		names = append(names, c.String())
 	}
 	return names
+}
+
+// Classes that the relay gives itself.
+const (
+	// classSuperseded: a newer message of the group went in the place of this one.
+	classSuperseded = "superseded"
+	// classUnroutable: no route matches, or the message cannot be shaped for the sink.
+	classUnroutable = "unroutable"
+)
+
+// DeadClasses returns the names of the error classes that a dead letter at a sink can have: those of answers that cost an attempt, and those that the relay
+// gives itself.
+func DeadClasses() []string {
+	free := []string{sink.ClassThrottled.String(), sink.ClassNotAttempted.String()}
+	names := slices.DeleteFunc(Classes(), func(name string) bool { return slices.Contains(free, name) })
+	return append(names, sink.ClassCrash.String(), classSuperseded, outbox.FaultUndecodable, classUnroutable, outbox.FaultTooLarge)
 }
 
 // Events tells an observer what the relay does: metrics are built from it, and tests wait for it instead of sleeping. Nil fields are skipped. The

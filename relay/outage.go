@@ -91,7 +91,7 @@ func (dp *dispatcher) logFailure(s *lane.Sink, d *lane.Delivery, messages int, c
 // logPermanent warns of a destination that refuses message after message for good.
 func (dp *dispatcher) logPermanent(s *lane.Sink, err error) {
 	if s.Outage.Permanent++; s.Outage.Permanent == permanentAlarm {
-		dp.e.log.Warn("sink refuses message after message for good: each becomes a dead letter", "sink", s.Name,
+		dp.e.log.Warn("sink refuses message after message for good", "sink", s.Name,
 			"in_a_row", permanentAlarm, "error", outbox.Shorten(err.Error()))
 	}
 }

@@ -107,7 +107,7 @@ func (dp *dispatcher) throttle(s *lane.Sink, started time.Time, after time.Durat
 	if !s.IsDown() {
 		s.Stall(now)
 		s.Why = err.Error()
-		dp.e.log.Info("sink asks to slow down", "sink", s.Name, "for", wait.String())
+		dp.e.log.Info("sink asks to slow down", "sink", s.Name, "for", wait.String(), "error", outbox.Shorten(s.Why))
 	}
 	dp.report(s, now)
 }
@@ -277,7 +277,7 @@ func parkedAs(l *lane.Lane, f *lane.Failure, i, n int, first bool) checkpoint.Pa
 			if i == n-1 {
 				p.Due = true
 			} else {
-				p.State, p.Blocks, p.ErrorClass, p.LastError = checkpoint.StateDead, false, "superseded", "a newer message of the group came"
+				p.State, p.Blocks, p.ErrorClass, p.LastError = checkpoint.StateDead, false, classSuperseded, "a newer message of the group came"
 			}
 		}
 		return p

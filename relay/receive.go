@@ -239,7 +239,7 @@ func faultOf(m *lane.Message, unroutable error) *lane.Failure {
 		return &lane.Failure{State: checkpoint.StateDead, Blocks: m.Group != "", Class: m.Fault.Class,
 			Err: m.Fault.Reason}
 	}
-	return &lane.Failure{State: checkpoint.StateDead, Blocks: m.Group != "", Class: "unroutable",
+	return &lane.Failure{State: checkpoint.StateDead, Blocks: m.Group != "", Class: classUnroutable,
 		Err: fmt.Sprint(unroutable)}
 }
 

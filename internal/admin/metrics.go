@@ -284,7 +284,7 @@ func (m *Metrics) seed(labels Labels, before []string) {
 	for _, route := range labels.Routes {
 		for _, name := range route.Sinks {
 			m.messages.delivered.WithLabelValues(name, route.Name)
-			for _, class := range []string{"permanent", "rejected", "crash", "superseded", "too_large", "unroutable"} {
+			for _, class := range relay.DeadClasses() {
 				m.messages.dead.WithLabelValues(name, route.Name, class)
 			}
 		}
