@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"slices"
 	"strings"
@@ -219,7 +220,7 @@ const (
 // compose makes a note of messages: of one for the kind http, of all others together.
 func compose(kind string, place alert.Place, ms []alert.Message) Note {
 	first := &ms[0]
-	n := Note{At: first.At, Subject: place.Subject(first), ID: fmt.Sprintf("%s:%s:%s:%s:%d", place.Pipeline, first.Condition, first.Sink, first.Kind, first.At.UnixMilli())}
+	n := Note{At: first.At, Subject: place.Subject(first), ID: noteID(place.Pipeline, first)}
 	if kind == kindHTTP {
 		n.Line = place.JSON(first)
 		return n
@@ -232,10 +233,20 @@ func compose(kind string, place alert.Place, ms []alert.Message) Note {
 		texts = append(texts, fmt.Sprintf("And %d more: tailbox status.", rest))
 	}
 	if len(ms) > 1 {
+		// A note that was sent without an answer may have more alerts the next time. A receiver that drops what it has already must not drop these.
+		all := fnv.New64a()
+		for i := range ms {
+			_, _ = fmt.Fprintln(all, noteID(place.Pipeline, &ms[i])) // a hash takes all
+		}
+		n.ID += fmt.Sprintf("+%016x", all.Sum64())
 		n.Subject += fmt.Sprintf(" (and %d more)", len(ms)-1)
 	}
 	n.Text = strings.Join(texts, "\n\n")
 	return n
+}
+
+func noteID(pipeline string, m *alert.Message) string {
+	return fmt.Sprintf("%s:%s:%s:%s:%d", pipeline, m.Condition, m.Sink, m.Kind, m.At.UnixMilli())
 }
 
 // value is the payload as a kind of sink expects it.

@@ -21,11 +21,13 @@ type place struct {
 	answer func(ctx context.Context) error
 	began  time.Time
 	tries  []time.Duration
+	ids    []string // of all tries
 	took   []string
 }
 
 func (p *place) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 	p.tries = append(p.tries, time.Since(p.began))
+	p.ids = append(p.ids, ds[0].Message.ID)
 	if err := p.answer(ctx); err != nil {
 		return []error{err}
 	}
@@ -140,6 +142,23 @@ func TestOneText(t *testing.T) {
 		stop()
 		if got := strings.Join(p.took, "\n"); len(p.took) != 1 || strings.Count(got, "dead letters at sink") != 20 || !strings.Contains(got, "And 40 more") {
 			t.Errorf("took\n%s", got)
+		}
+	})
+}
+
+// A text that is sent again keeps its id, by which a receiver drops it. If another alert has joined it meanwhile, it is another text.
+func TestIDOfText(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &place{answer: refusing(3, errors.New("the answer was lost"))}
+		s, stop := sending(t.Context(), io.Discard, "smtp", p)
+		s.Send([]alert.Message{message(alert.DeadLetters, "a", alert.Fired)})
+		<-time.After(2 * time.Second) // two tries
+		s.Send([]alert.Message{message(alert.DeadLetters, "b", alert.Fired)})
+		<-time.After(time.Minute)
+		stop()
+		if len(p.ids) != 4 || p.ids[0] != p.ids[1] || p.ids[1] == p.ids[2] || p.ids[2] != p.ids[3] {
+			t.Errorf("ids %q", p.ids)
 		}
 	})
 }
