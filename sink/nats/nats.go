@@ -16,7 +16,7 @@
 //
 // # Errors
 //
-// No connection, or a stream without a leader: unreachable. Published, and no answer: rejected, perhaps a duplicate. No stream for
+// No connection: unreachable. A stream without a leader: unavailable. Published, and no answer: unavailable, perhaps a duplicate. No stream for
 // a subject, or no permission: misconfigured, that subject alone. A message that is too large, or whose subject or headers NATS cannot
 // carry: permanent. A stream that is full and discards new messages: throttled.
 package nats

@@ -84,7 +84,7 @@ func (s *Store) open(ctx context.Context) error {
 
 // spareBinlog keeps what the relay deletes out of the binlog but for its keys: payloads would be written, sent and skipped a second
 // time. The server allows it to accounts with SESSION_VARIABLES_ADMIN (MariaDB: BINLOG ADMIN); without, whole rows are written. If the
-// relay updates rows of the application they are written whole, since others may read them.
+// relay marks rows, or writes receipts or feedback, they are written whole, since others may read them.
 func (s *Store) spareBinlog(ctx context.Context) error {
 	for _, t := range s.Config.Tables {
 		if t.OnDelivered == outbox.Mark || t.Columns.Receipt != "" || len(t.Feedback) > 0 {
