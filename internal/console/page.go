@@ -177,11 +177,14 @@ func seconds(s float64) string { return age(time.Duration(s * float64(time.Secon
 
 // ago is a moment in the past, with the time of day for those who point at it.
 func ago(t time.Time) g.Node {
-	text := age(time.Since(t))
-	if text != "now" {
-		text += " ago"
+	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), h.Title(clock(t)), g.Text(agoText(time.Since(t))))
+}
+
+func agoText(d time.Duration) string {
+	if text := age(d); text != "now" {
+		return text + " ago"
 	}
-	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), h.Title(clock(t)), g.Text(text))
+	return "now"
 }
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -120,7 +120,7 @@ func (v *visit) overviewPage() {
 	}
 	saved := ""
 	if c := p.Status.Checkpoint; c != nil {
-		saved = c.Resume + ", saved " + seconds(c.AgeSeconds) + " ago"
+		saved = c.Resume + ", saved " + agoText(time.Duration(c.AgeSeconds*float64(time.Second)))
 	}
 	v.showLive("Overview", 10, top,
 		h.P(h.Class("hint"), g.Text("As of now. "), link("/", "Look again")), v.deadByCause(&p),
