@@ -114,11 +114,11 @@ func (db *base) steady(ctx context.Context, topic string) ([]time.Duration, erro
 	}
 	var consuming sync.WaitGroup
 	consuming.Go(func() { c.follow(ctx, l.take) })
-	_, written, failed := steadily(ctx, &pgGround{db}, latencyRate, l.from, l.from.Add(latencyLasts))
+	inserts, failed := steadily(ctx, &pgGround{db}, latencyRate, l.from, l.from.Add(latencyLasts))
 	deadline := time.Now().Add(20 * time.Second)
-	for failed == nil && l.count() < written {
+	for failed == nil && l.count() < len(inserts) {
 		if time.Now().After(deadline) {
-			failed = fmt.Errorf("%d of %d messages came", l.count(), written)
+			failed = fmt.Errorf("%d of %d messages came", l.count(), len(inserts))
 		}
 		pause(10 * time.Millisecond)
 	}

@@ -112,14 +112,14 @@ func (b *bench) line(ctx context.Context, kind string, bare bool) (measured pace
 	if _, err := p.wait(ctx, p.reading); err != nil {
 		return measured, err
 	}
-	commits, written, err := steadily(ctx, g, lineRate, l.from, l.from.Add(lineLasts))
+	commits, err := steadily(ctx, g, lineRate, l.from, l.from.Add(lineLasts))
 	if err != nil {
 		return measured, err
 	}
 	deadline := time.Now().Add(20 * time.Second)
-	for l.count() < written {
+	for l.count() < len(commits) {
 		if time.Now().After(deadline) {
-			return measured, fmt.Errorf("%d of %d lines came", l.count(), written)
+			return measured, fmt.Errorf("%d of %d lines came", l.count(), len(commits))
 		}
 		pause(10 * time.Millisecond)
 	}
@@ -130,8 +130,8 @@ func (b *bench) line(ctx context.Context, kind string, bare bool) (measured pace
 
 func millis(d time.Duration) float64 { return d.Seconds() * 1000 }
 
-// steadily writes so many messages a second until a time, one row a transaction. It returns how long inserts after from took, and how many there were.
-func steadily(ctx context.Context, g ground, rate int, from, until time.Time) (took []time.Duration, written int, err error) {
+// steadily writes so many messages a second until a time, one row a transaction. It returns how long each insert after from took.
+func steadily(ctx context.Context, g ground, rate int, from, until time.Time) (took []time.Duration, err error) {
 	begin := time.Now().Add(time.Second) // all are connected by then
 	var mu sync.Mutex
 	errs := make(chan error, steadyWriters)
@@ -152,7 +152,7 @@ func steadily(ctx context.Context, g ground, rate int, from, until time.Time) (t
 	for range steadyWriters {
 		err = errors.Join(err, <-errs)
 	}
-	return took, len(took), err
+	return took, err
 }
 
 // oneSteady is one writer. Writers take turns at even intervals: a common tick would make a burst of their rows.
