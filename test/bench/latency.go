@@ -19,8 +19,8 @@ const (
 	latencyRate   = 2000 // messages a second
 	latencyWarmUp = 3 * time.Second
 	latencyLasts  = 15 * time.Second
-	// harnessPercent is GOGC while this process consumes and measures. At 100 it would collect twenty times a second, and who is measured would wait for that.
-	harnessPercent = 3000
+	// harnessMemory bounds the heap of this process while it consumes and measures. It collects nothing before that: who is measured would wait for it.
+	harnessMemory = 4 << 30 // bytes; a run takes some 2 GiB
 )
 
 // runLatency measures from before the insert until a consumer of the topic has the message, for a bare reader that produces
@@ -106,7 +106,8 @@ func (b *bench) latency(ctx context.Context, bare bool) (laps []time.Duration, e
 func (db *base) steady(ctx context.Context, topic string) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer debug.SetGCPercent(debug.SetGCPercent(harnessPercent))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(harnessMemory))
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	l := &laps{from: time.Now().Add(latencyWarmUp)}
 	c := newConsumer(db.kafka, topic)
 	if err := c.skip(ctx); err != nil { // to read what is there would take processor time from those who are measured
