@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -41,6 +43,9 @@ CREATE TRIGGER note AFTER INSERT ON outbox FOR EACH ROW INSERT INTO written VALU
 	// idleWindow is how long an idle relay is watched, and idleMost how many queries a second it may make then.
 	idleWindow = 15 * time.Second
 	idleMost   = 2.0
+	// quietWindow without more queries than that is the end of what a relay does after a start. A slow machine may need quietMost for it.
+	quietWindow = 3 * time.Second
+	quietMost   = time.Minute
 )
 
 // TestPoll kills a relay that polls again and again under eight writers that commit out of the order of their numbers: nothing is
@@ -89,7 +94,7 @@ func poll(t *testing.T, kind string) {
 	b.logStatements()
 	r := b.Start(lines.Read)
 	b.AwaitSettled(2 * time.Minute)
-	Pause(2 * time.Second) // what it does at its start is over
+	b.awaitQuiet()
 	before := b.queries()
 	Pause(idleWindow)
 	rate := float64(b.queries()-before) / idleWindow.Seconds()
@@ -102,7 +107,23 @@ func poll(t *testing.T, kind string) {
 		t.Errorf("%d rows, %d out of order: this proves nothing", truth.Count(), reordered)
 	}
 	if rate == 0 || rate > idleMost {
-		t.Errorf("an idle relay makes %.2f queries a second, want at most %.0f, and some", rate, idleMost)
+		t.Errorf("an idle relay makes %.2f queries a second, want at most %.0f, and some: %s", rate, idleMost, b.statementsSince(before))
+	}
+}
+
+// awaitQuiet waits until the relay asks no more than an idle one may.
+func (b *Bed) awaitQuiet() {
+	b.tb.Helper()
+	for deadline := time.Now().Add(quietMost); ; {
+		before := b.queries()
+		Pause(quietWindow)
+		n := b.queries() - before
+		if float64(n) <= idleMost*quietWindow.Seconds() {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.tb.Fatalf("after %v without a message, the relay still made %d queries in %v: %s", quietMost, n, quietWindow, b.statementsSince(before))
+		}
 	}
 }
 
@@ -143,6 +164,23 @@ func (b *Bed) numbered() (*Truth, int) {
 
 // logged begins what Postgres logs of a statement of a relay, by the server's log_line_prefix.
 var logged = regexp.MustCompile(`(?m)^\S+ \S+ UTC \[\d+\] tailbox_e2e LOG:  (?:statement|execute [^:]*): `)
+
+// statementsSince are the statements that Postgres has logged since the count was n.
+func (b *Bed) statementsSince(n int64) string {
+	if b.Kind != "postgres" {
+		return "see Questions of the server"
+	}
+	text, err := os.ReadFile(b.PG.Log())
+	if err != nil {
+		return err.Error()
+	}
+	var lines []string
+	for _, at := range logged.FindAllIndex(text, -1)[n:] {
+		line, _, _ := bytes.Cut(text[at[0]:], []byte("\n"))
+		lines = append(lines, string(line))
+	}
+	return strings.Join(lines, "\n")
+}
 
 // logStatements has Postgres log the statements of sessions that begin from now on. Its own statistics would not do: other processes,
 // such as autovacuum, count in them, and a session reports late.
