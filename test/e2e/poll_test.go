@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -98,6 +97,7 @@ func poll(t *testing.T, kind string) {
 	before := b.queries()
 	Pause(idleWindow)
 	rate := float64(b.queries()-before) / idleWindow.Seconds()
+	asked := b.statementsSince(before)
 	r.Stop()
 	truth, reordered := b.numbered()
 	ledger.Check(truth, true)
@@ -107,24 +107,22 @@ func poll(t *testing.T, kind string) {
 		t.Errorf("%d rows, %d out of order: this proves nothing", truth.Count(), reordered)
 	}
 	if rate == 0 || rate > idleMost {
-		t.Errorf("an idle relay makes %.2f queries a second, want at most %.0f, and some: %s", rate, idleMost, b.statementsSince(before))
+		t.Errorf("an idle relay makes %.2f queries a second, want at most %.0f, and some: %s", rate, idleMost, asked)
 	}
 }
 
 // awaitQuiet waits until the relay asks no more than an idle one may.
 func (b *Bed) awaitQuiet() {
 	b.tb.Helper()
-	for deadline := time.Now().Add(quietMost); ; {
+	b.Eventually(quietMost, func() string {
 		before := b.queries()
 		Pause(quietWindow)
 		n := b.queries() - before
 		if float64(n) <= idleMost*quietWindow.Seconds() {
-			return
+			return ""
 		}
-		if time.Now().After(deadline) {
-			b.tb.Fatalf("after %v without a message, the relay still made %d queries in %v: %s", quietMost, n, quietWindow, b.statementsSince(before))
-		}
-	}
+		return fmt.Sprintf("%d queries in %v: %s", n, quietWindow, b.statementsSince(before))
+	})
 }
 
 // numbered is what was committed, in the order of the numbers; and how many rows have a higher id, taken earlier, than one behind
@@ -162,25 +160,8 @@ func (b *Bed) numbered() (*Truth, int) {
 	return t, t.reordered
 }
 
-// logged begins what Postgres logs of a statement of a relay, by the server's log_line_prefix.
-var logged = regexp.MustCompile(`(?m)^\S+ \S+ UTC \[\d+\] tailbox_e2e LOG:  (?:statement|execute [^:]*): `)
-
-// statementsSince are the statements that Postgres has logged since the count was n.
-func (b *Bed) statementsSince(n int64) string {
-	if b.Kind != "postgres" {
-		return "see Questions of the server"
-	}
-	text, err := os.ReadFile(b.PG.Log())
-	if err != nil {
-		return err.Error()
-	}
-	var lines []string
-	for _, at := range logged.FindAllIndex(text, -1)[n:] {
-		line, _, _ := bytes.Cut(text[at[0]:], []byte("\n"))
-		lines = append(lines, string(line))
-	}
-	return strings.Join(lines, "\n")
-}
+// logged is the first line of what Postgres logs of a statement of a relay, by the server's log_line_prefix.
+var logged = regexp.MustCompile(`(?m)^\S+ \S+ UTC \[\d+\] tailbox_e2e LOG:  (?:statement|execute [^:]*): .*`)
 
 // logStatements has Postgres log the statements of sessions that begin from now on. Its own statistics would not do: other processes,
 // such as autovacuum, count in them, and a session reports late.
@@ -195,11 +176,7 @@ func (b *Bed) logStatements() {
 func (b *Bed) queries() int64 {
 	b.tb.Helper()
 	if b.Kind == "postgres" {
-		text, err := os.ReadFile(b.PG.Log())
-		if err != nil {
-			b.tb.Fatal(err)
-		}
-		return int64(len(logged.FindAll(text, -1)))
+		return int64(len(b.statements()))
 	}
 	rows, err := b.RowsMySQL(b.context(), "SHOW GLOBAL STATUS LIKE 'Questions'")
 	if err != nil {
@@ -210,4 +187,23 @@ func (b *Bed) queries() int64 {
 		b.tb.Fatal(err)
 	}
 	return n
+}
+
+// statementsSince are the statements that Postgres has logged since queries was n. The other servers only count.
+func (b *Bed) statementsSince(n int64) string {
+	b.tb.Helper()
+	if b.Kind != "postgres" {
+		return "the server only counts them"
+	}
+	return strings.Join(b.statements()[n:], "\n")
+}
+
+// statements are the first lines of what Postgres has logged of relays since logStatements.
+func (b *Bed) statements() []string {
+	b.tb.Helper()
+	text, err := os.ReadFile(b.PG.Log())
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	return logged.FindAllString(string(text), -1)
 }
