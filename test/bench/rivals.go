@@ -80,13 +80,14 @@ func runRivals(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// warmUps is how many runs the broker's JVM needs to compile what it does. The p99 of the first is a hundred times that of the fourth.
-const warmUps = 3
+// warmUps is how many runs of warmUpRows at most the broker's JVM needs to compile what it does. The p99 of the first is up to a hundred times that of the
+// fourth, and with 20,000 rows it still falls after that.
+const warmUps, warmUpRows = 6, 200_000
 
 // warmUp lets a rival run before any is measured, so that no rival's figures hold the time in which the broker's JVM compiles.
 func (b *bench) warmUp(ctx context.Context, r *rival) error {
 	for range warmUps {
-		if err := b.contend(ctx, "not measured", min(b.rows, 20_000), r, &rivalFigures{}); err != nil {
+		if err := b.contend(ctx, "not measured", min(b.rows, warmUpRows), r, &rivalFigures{}); err != nil {
 			return err
 		}
 	}
