@@ -15,8 +15,8 @@ type Destination struct {
 	Ready    []*Lane
 	Inflight int
 	Listed   bool
-	// Works: it answered its last call for a message. Until the first answer it is false.
-	Works  bool
+	// works: it answered its last call for a message. Until the first answer it is what was last known of another destination of its name.
+	works  bool
 	Record record
 	// Breaker is used if the sink has several destinations. Otherwise Sink.Breaker takes its place.
 	Breaker Breaker
@@ -39,7 +39,8 @@ func (s *Sink) DestinationOf(d sink.Destination) *Destination {
 	if q == nil {
 		s.forgetIdle()
 		d.Name = strings.Clone(d.Name) // it outlives the chunk of memory that its first message lies in
-		q = &Destination{Destination: d, Record: s.records.take(d)}
+		q = &Destination{Destination: d, Record: s.recordOf(d)}
+		q.works, _ = s.works.get(d.Name)
 		s.dests[d] = q
 		s.All = append(s.All, q)
 	}
@@ -58,11 +59,34 @@ func (s *Sink) forgetIdle() {
 			kept = append(kept, q)
 			continue
 		}
-		s.records.keep(q.Destination, q.Record)
+		if q.Record != (record{}) {
+			s.records.add(q.Destination, q.Record)
+		}
+		if q.works {
+			s.works.add(q.Name, true)
+		}
 		s.recovered(q)
 		delete(s.dests, q.Destination)
 	}
 	s.All, s.forgetAt = kept, max(2*len(kept), mostDestinations)
+}
+
+// recordOf returns the record of a destination that is not in memory. If it was forgotten, too, no delivery is a witness, and no message is alone.
+func (s *Sink) recordOf(d sink.Destination) record {
+	r, ok := s.records.get(d)
+	if !ok && s.records.forgot {
+		return record{several: true}
+	}
+	return r
+}
+
+// SetWorks notes whether a destination has answered a call for a message. This is kept under its name: among thousands of destinations that fail, the
+// partitions of a topic that works must not wait for their turn, even if nothing has gone to one of them yet.
+func (s *Sink) SetWorks(q *Destination, works bool) {
+	if q.works != works {
+		q.works = works
+		s.works.add(q.Name, works)
+	}
 }
 
 // Judge applies the rule of the witness to a failure of a call that carried d alone. If several names share the destination (Shared), a delivery to

@@ -51,10 +51,11 @@ type Sink struct {
 	Down  time.Time // since when it takes nothing
 	Asked time.Time // when the database was last asked for probes
 
-	Epoch   int64   // of the term, to tell its calls from those of others
-	Number  int64   // of the latest call
-	records records // of destinations that were forgotten
-	Failing int     // destinations that fail; only of a sink with several
+	Epoch   int64                            // of the term, to tell its calls from those of others
+	Number  int64                            // of the latest call
+	Failing int                              // destinations that fail; only of a sink with several
+	records recent[sink.Destination, record] // of destinations that were forgotten
+	works   recent[string, bool]             // by the name of a destination: whether one of that name works
 }
 
 const (

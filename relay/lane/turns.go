@@ -11,7 +11,7 @@ type turns struct {
 func (t *turns) Len() int { return len(t.working) + len(t.others) }
 
 func (t *turns) add(q *Destination) {
-	if q.Works {
+	if q.works {
 		t.working = append(t.working, q)
 	} else {
 		t.others = append(t.others, q)

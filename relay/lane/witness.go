@@ -1,8 +1,6 @@
 package lane
 
 import (
-	"hash/maphash"
-
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/router"
 	"github.com/tailbox/tailbox/sink"
@@ -61,48 +59,4 @@ func (r *record) judge(d *Delivery, call int64, class sink.Class, epoch int64) J
 	strict := d.Route.Retry.DuringOutage == router.Count && (class == sink.ClassRejected || class == sink.ClassUnavailable)
 	believed := witnessed || strict || class == sink.ClassRejected && r.alone(d.Message.Position)
 	return Judgement{Counts: first || believed, Ends: witnessed || strict || believed && !first}
-}
-
-// mostRecords is how many records of forgotten destinations a sink keeps.
-const mostRecords = 65536
-
-// records keeps what is known of destinations that are not in memory any more, each under a hash. Those that were added least recently
-// are forgotten. The zero value is ready.
-type records struct {
-	seed       maphash.Seed
-	young, old map[uint64]record
-	forgot     bool
-}
-
-func (rs *records) key(to sink.Destination) uint64 {
-	if rs.young == nil {
-		rs.seed, rs.young = maphash.MakeSeed(), map[uint64]record{}
-	}
-	return maphash.Comparable(rs.seed, to)
-}
-
-// keep remembers r for a destination.
-func (rs *records) keep(to sink.Destination, r record) {
-	if r == (record{}) {
-		return
-	}
-	k := rs.key(to)
-	rs.young[k] = r
-	if len(rs.young) >= mostRecords/2 {
-		rs.forgot = rs.forgot || len(rs.old) > 0
-		rs.young, rs.old = map[uint64]record{}, rs.young
-	}
-}
-
-// take returns what is known of a destination. If that was forgotten, no delivery is a witness, and no message is alone.
-func (rs *records) take(to sink.Destination) record {
-	k := rs.key(to)
-	r, ok := rs.young[k]
-	if !ok {
-		r, ok = rs.old[k]
-	}
-	if !ok && rs.forgot {
-		return record{several: true}
-	}
-	return r
 }

@@ -112,14 +112,14 @@ func TestRecordsOutliveDestinations(t *testing.T) {
 	if r := s.DestinationOf(to(-1)).Record; r.delivered != 7 {
 		t.Errorf("of the first destination is remembered %+v, want a delivery by call 7", r)
 	}
-	for i := range 2 * mostRecords {
+	for i := range 2 * mostRecent {
 		s.DestinationOf(to(i)).Record.Deliver(int64(i + 1))
 	}
 	if r := s.DestinationOf(to(-1)).Record; r != (record{several: true}) {
 		t.Errorf("of a destination that was forgotten is remembered %+v", r)
 	}
-	if n := len(s.records.young) + len(s.records.old); n > mostRecords {
-		t.Errorf("%d records are kept, want at most %d", n, mostRecords)
+	if n := len(s.records.young) + len(s.records.old); n > mostRecent {
+		t.Errorf("%d records are kept, want at most %d", n, mostRecent)
 	}
 }
 
