@@ -15,7 +15,7 @@ type Destination struct {
 	Ready    []*Lane
 	Inflight int
 	Listed   bool
-	// works: it answered its last call for a message. Until the first answer it is what was last known of another destination of its name.
+	// works: it answered its last call for a message. Before its first call this is what was known of its name when it came into memory.
 	works  bool
 	Record record
 	// Breaker is used if the sink has several destinations. Otherwise Sink.Breaker takes its place.
@@ -80,7 +80,7 @@ func (s *Sink) recordOf(d sink.Destination) record {
 	return r
 }
 
-// SetWorks notes whether a destination has answered a call for a message. This is kept under its name: among thousands of destinations that fail, the
+// SetWorks notes whether a destination works: it has answered a call, or the call has failed. A change is kept under its name: among thousands of destinations that fail, the
 // partitions of a topic that works must not wait for their turn, even if nothing has gone to one of them yet.
 func (s *Sink) SetWorks(q *Destination, works bool) {
 	if q.works != works {

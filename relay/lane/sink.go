@@ -55,7 +55,7 @@ type Sink struct {
 	Number  int64                            // of the latest call
 	Failing int                              // destinations that fail; only of a sink with several
 	records recent[sink.Destination, record] // of destinations that were forgotten
-	works   recent[string, bool]             // by the name of a destination: whether one of that name works
+	works   recent[string, bool]             // by name: whether the destination worked that changed last
 }
 
 const (
