@@ -115,7 +115,7 @@ func (dp *dispatcher) judge(c *call, now time.Time) {
 	}
 	switch {
 	case delivered || permanent:
-		s.SetWorks(c.to, true)
+		s.Answered(c.to)
 		over := s.EndOutage(c.to, delivered, now)
 		if delivered {
 			c.to.Record.Deliver(c.number)
@@ -129,7 +129,7 @@ func (dp *dispatcher) judge(c *call, now time.Time) {
 			dp.opened(s, now)
 		}
 	case failure != nil:
-		s.SetWorks(c.to, false)
+		c.to.Failed()
 		dp.failedCall(c, class, failure, now)
 	}
 	if failure != nil {

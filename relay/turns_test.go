@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,54 +14,75 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// byType is a sink with a destination for each type, which has a partition for each group that is a number.
-type byType struct{ answering }
+// topics is a sink like Kafka's: a topic has a partition for each group that is a number. While partitions are not known, a topic has partition -1, and a
+// call to that is not attempted.
+type topics struct {
+	answering
+	known *atomic.Bool // the partitions of topic T
+}
 
-func (byType) Destination(d *sink.Delivery) sink.Destination {
+func (to topics) Destination(d *sink.Delivery) sink.Destination {
+	if d.Message.Type != "T" || !to.known.Load() {
+		return sink.Destination{Name: d.Message.Type, Partition: -1}
+	}
 	partition, _ := strconv.Atoi(d.Message.GroupText())
 	return sink.Destination{Name: d.Message.Type, Partition: int32(partition)}
 }
 
-// A message for a destination that works does not wait for a turn of each of thousands that fail, and were forgotten as it was. Nor does one for a
-// partition that nothing has gone to, if another partition works.
+// A message for a topic that works does not wait for a turn of each of thousands that do not exist: not if its partition was forgotten as idle, not if
+// nothing has gone to that partition yet, and not if the topic's partitions have to be asked for again.
 func TestTurnsOfAWorkingDestination(t *testing.T) {
 	t.Parallel()
-	for _, partition := range []string{"0", "1"} {
-		t.Run("partition "+partition, func(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		partition string
+		missing   int
+		askAgain  bool
+	}{
+		{"forgotten", "0", 3000, false}, // more than a sink keeps in memory while nothing waits for them
+		{"in memory", "0", 700, false},
+		{"new partition", "1", 3000, false},
+		{"asked for again", "0", 700, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { turnsOfAWorkingDestination(t, partition) })
+			synctest.Test(t, func(t *testing.T) { turnsOfAWorkingDestination(t, c.partition, c.missing, c.askAgain) })
 		})
 	}
 }
 
-func turnsOfAWorkingDestination(t *testing.T, partition string) {
+func turnsOfAWorkingDestination(t *testing.T, partition string, missing int, askAgain bool) {
 	t.Helper()
-	const failing = 3000 // more than a sink keeps in memory while nothing waits for them
 	first, second := make(chan struct{}), make(chan struct{})
-	to := byType{answering{func(_ context.Context, ds []*sink.Delivery) []error {
+	to := topics{known: &atomic.Bool{}}
+	to.answering = answering{func(_ context.Context, ds []*sink.Delivery) []error {
 		<-time.After(10 * time.Millisecond)
-		switch ds[0].Message.ID {
-		case "first":
-			close(first)
-		case "second":
-			close(second)
-		default:
+		switch {
+		case ds[0].Message.Type != "T":
 			return []error{sink.Misconfigured(errors.New("the topic does not exist"))}
+		case ds[0].Destination.Partition < 0:
+			to.known.Store(true)
+			return []error{sink.ErrNotAttempted}
+		case ds[0].Message.ID == "first":
+			close(first)
+		default:
+			close(second)
 		}
 		return nil
-	}}}
+	}}
 	src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
 		b := messages(1)
-		b.Messages[0].ID, b.Messages[0].Group = "first", "0"
+		b.Messages[0].ID, b.Messages[0].Type, b.Messages[0].Group = "first", "T", "0"
 		if err := emit(ctx, b); err != nil {
 			return err
 		}
 		<-first
-		b = messages(failing + 1)
+		to.known.Store(!askAgain)
+		b = messages(missing + 1)
 		for i, m := range b.Messages {
-			m.ID, m.Type, m.Position.Commit = fmt.Sprint("failing ", i), fmt.Sprint("missing ", i), 2
+			m.ID, m.Type, m.Position.Commit = fmt.Sprint("missing ", i), fmt.Sprint("missing ", i), 2
 		}
-		last := b.Messages[failing]
+		last := b.Messages[missing]
 		last.ID, last.Type, last.Group = "second", "T", partition
 		began := time.Now()
 		if err := emit(ctx, b); err != nil {

@@ -15,12 +15,20 @@ type Destination struct {
 	Ready    []*Lane
 	Inflight int
 	Listed   bool
-	// works: it answered its last call for a message. Before its first call this is what was known of its name when it came into memory.
-	works  bool
-	Record record
+	last     lastCall
+	Record   record
 	// Breaker is used if the sink has several destinations. Otherwise Sink.Breaker takes its place.
 	Breaker Breaker
 }
+
+// A lastCall is what became of the last call to a destination that says something about it.
+type lastCall uint8
+
+const (
+	lastUnknown lastCall = iota // there was none since it is in memory
+	lastAnswered
+	lastFailed
+)
 
 const (
 	// mostDestinations is how many destinations a sink keeps in memory before it forgets the idle ones. Messages to those may come again soon.
@@ -40,7 +48,6 @@ func (s *Sink) DestinationOf(d sink.Destination) *Destination {
 		s.forgetIdle()
 		d.Name = strings.Clone(d.Name) // it outlives the chunk of memory that its first message lies in
 		q = &Destination{Destination: d, Record: s.recordOf(d)}
-		q.works, _ = s.works.get(d.Name)
 		s.dests[d] = q
 		s.All = append(s.All, q)
 	}
@@ -62,9 +69,6 @@ func (s *Sink) forgetIdle() {
 		if q.Record != (record{}) {
 			s.records.add(q.Destination, q.Record)
 		}
-		if q.works {
-			s.works.add(q.Name, true)
-		}
 		s.recovered(q)
 		delete(s.dests, q.Destination)
 	}
@@ -80,13 +84,25 @@ func (s *Sink) recordOf(d sink.Destination) record {
 	return r
 }
 
-// SetWorks notes whether a destination works: it has answered a call, or the call has failed. A change is kept under its name: among thousands of destinations that fail, the
-// partitions of a topic that works must not wait for their turn, even if nothing has gone to one of them yet.
-func (s *Sink) SetWorks(q *Destination, works bool) {
-	if q.works != works {
-		q.works = works
-		s.works.add(q.Name, works)
+// Answered notes that a destination has delivered a message of a call, or refused it for good.
+func (s *Sink) Answered(q *Destination) {
+	q.last = lastAnswered
+	if s.To != nil {
+		s.answered.add(q.Name, struct{}{})
 	}
+}
+
+// Failed notes that a call has failed.
+func (q *Destination) Failed() { q.last = lastFailed }
+
+// works reports whether a destination is likely to answer. Of one that is not in memory for long, another of its name may tell: among thousands of
+// topics that do not exist, a new partition of a topic that works must not wait for a turn of each.
+func (s *Sink) works(q *Destination) bool {
+	if q.last == lastUnknown {
+		_, known := s.answered.get(q.Name)
+		return known
+	}
+	return q.last == lastAnswered
 }
 
 // Judge applies the rule of the witness to a failure of a call that carried d alone. If several names share the destination (Shared), a delivery to
@@ -134,7 +150,7 @@ func (s *Sink) List(q *Destination) {
 		return
 	}
 	q.Listed = true
-	s.RunQueue.add(q)
+	s.RunQueue.add(q, s.works(q))
 }
 
 // Relist puts destinations back into the run queue if their outage is over, or a probe is due.

@@ -51,11 +51,11 @@ type Sink struct {
 	Down  time.Time // since when it takes nothing
 	Asked time.Time // when the database was last asked for probes
 
-	Epoch   int64                            // of the term, to tell its calls from those of others
-	Number  int64                            // of the latest call
-	Failing int                              // destinations that fail; only of a sink with several
-	records recent[sink.Destination, record] // of destinations that were forgotten
-	works   recent[string, bool]             // by name: whether the destination worked that changed last
+	Epoch    int64                            // of the term, to tell its calls from those of others
+	Number   int64                            // of the latest call
+	Failing  int                              // destinations that fail; only of a sink with several
+	records  recent[sink.Destination, record] // of destinations that were forgotten
+	answered recent[string, struct{}]         // names of destinations that have answered
 }
 
 const (

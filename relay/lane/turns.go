@@ -10,8 +10,8 @@ type turns struct {
 // Len is the number of destinations.
 func (t *turns) Len() int { return len(t.working) + len(t.others) }
 
-func (t *turns) add(q *Destination) {
-	if q.works {
+func (t *turns) add(q *Destination, works bool) {
+	if works {
 		t.working = append(t.working, q)
 	} else {
 		t.others = append(t.others, q)
