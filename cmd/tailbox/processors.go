@@ -18,9 +18,9 @@ func followLoad(ctx context.Context) {
 		return
 	}
 	defer runtime.SetDefaultGOMAXPROCS()
-	timer := time.NewTimer(loadEvery)
-	defer timer.Stop()
 	used, at, p := processorTime(), time.Now(), processors{}
+	timer := time.NewTimer(p.lookIn())
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -37,42 +37,48 @@ func followLoad(ctx context.Context) {
 		default:
 			runtime.SetDefaultGOMAXPROCS()
 		}
-		if p.one && load < restLoad {
-			timer.Reset(loadAtRest)
-		} else {
-			timer.Reset(loadEvery)
-		}
+		timer.Reset(p.lookIn())
 	}
 }
 
 const (
-	// loadEvery is how often the load is looked at, and loadAtRest how often while it is less than restLoad: to be woken is most of the work then.
+	// With one processor the load is looked at every loadEvery, and if it is less than restLoad every loadAtRest: to be woken is most of the work then.
 	loadEvery, loadAtRest = 200 * time.Millisecond, time.Second
 	restLoad              = 0.05
-	// A busy relay needs more than one processor. The load is a share of one processor. A drain of MongoDB is slower on one processor, and has a
-	// load of 0.31; a steady trickle of 2,000 messages a second has at most 0.2.
-	busyLoad = 0.3
-	// A relay with less to do than that for calmLooks looks in a row has little to do.
-	calmLoad  = 0.25
-	calmLooks = 15
+	// With all of them it is looked at every calmEvery. Each look sees the mean since the last one, so a single burst does not hide that there is little to do.
+	calmEvery = 3 * time.Second
+	// A relay with a load below calmLoad has little to do, and one with busyLoad has more to do than one processor should. The load is a share of one
+	// processor. A drain of MongoDB is slower on one processor, and has a load of 0.31; a steady trickle of 2,000 messages a second has 0.15 on one, and
+	// 0.22 on two.
+	calmLoad, busyLoad = 0.25, 0.3
 )
 
 // processors says whether one processor has to do.
 type processors struct {
 	one  bool
-	calm int // looks in a row with little to do
+	load float64 // at the last look
 }
 
 // follow takes the load since the last look, and reports whether one has changed.
 func (p *processors) follow(load float64) (change bool) {
-	if load >= calmLoad {
-		p.calm = 0
-	} else {
-		p.calm++
+	limit := calmLoad
+	if p.one {
+		limit = busyLoad
 	}
-	one := p.one && load < busyLoad || p.calm >= calmLooks
-	change, p.one = one != p.one, one
+	one := load < limit
+	change, p.one, p.load = one != p.one, one, load
 	return change
+}
+
+// lookIn is when to look next.
+func (p *processors) lookIn() time.Duration {
+	switch {
+	case !p.one:
+		return calmEvery
+	case p.load < restLoad:
+		return loadAtRest
+	}
+	return loadEvery
 }
 
 // processorTime is what the process has used.

@@ -1,27 +1,29 @@
 package main
 
 import (
-	"slices"
 	"testing"
+	"time"
 )
 
-// One processor has to do after a while with little load, until the load is high. A load between both changes nothing.
+// One processor has to do if there was little load for a while, until the load is high. A load between both changes nothing.
 func TestProcessorsFollowLoad(t *testing.T) {
 	t.Parallel()
-	const low, middle, high = 0.1, 0.27, 0.9
-	calm := slices.Repeat([]float64{low}, calmLooks)
+	const rest, low, middle, high = 0.01, 0.1, 0.27, 0.9
 	for _, c := range []struct {
-		name  string
-		loads []float64
-		one   bool
+		name   string
+		loads  []float64
+		one    bool
+		lookIn time.Duration
 	}{
-		{"at the start", nil, false},
-		{"before it is calm for long", calm[1:], false},
-		{"calm", calm, true},
-		{"calm with a pause", append(append(slices.Clone(calm[1:]), middle), calm[1:]...), false},
-		{"calm, then more", append(slices.Clone(calm), middle, middle), true},
-		{"calm, then busy", append(slices.Clone(calm), high), false},
-		{"busy, then calm again", append(append(slices.Clone(calm), high), calm...), true},
+		{"at the start", nil, false, calmEvery},
+		{"calm", []float64{low}, true, loadEvery},
+		{"at rest", []float64{rest}, true, loadAtRest},
+		{"neither calm nor busy", []float64{middle}, false, calmEvery},
+		{"calm, then more", []float64{low, middle}, true, loadEvery},
+		{"at rest, then more", []float64{rest, middle}, true, loadEvery},
+		{"calm, then busy", []float64{low, high}, false, calmEvery},
+		{"busy, then more than calm", []float64{low, high, middle}, false, calmEvery},
+		{"busy, then calm", []float64{high, low}, true, loadEvery},
 	} {
 		var p processors
 		for _, load := range c.loads {
@@ -30,8 +32,8 @@ func TestProcessorsFollowLoad(t *testing.T) {
 				t.Errorf("%s: from %v to %v: change is %v", c.name, before, p.one, change)
 			}
 		}
-		if p.one != c.one {
-			t.Errorf("%s: one is %v, want %v", c.name, p.one, c.one)
+		if p.one != c.one || p.lookIn() != c.lookIn {
+			t.Errorf("%s: one is %v, and the next look is in %v; want %v, %v", c.name, p.one, p.lookIn(), c.one, c.lookIn)
 		}
 	}
 }
