@@ -12,9 +12,14 @@ func read(fd uintptr, b []byte) (int, error) { return call(syscall.SYS_READ, fd,
 func write(fd uintptr, b []byte) (int, error) { return call(syscall.SYS_WRITE, fd, b) }
 
 func call(number, fd uintptr, b []byte) (int, error) {
-	n, _, errno := syscall.RawSyscall(number, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
-	if errno != 0 {
-		return 0, errno
+	for {
+		n, _, errno := syscall.RawSyscall(number, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+		switch errno {
+		case 0:
+			return int(n), nil
+		case syscall.EINTR:
+		default:
+			return 0, errno
+		}
 	}
-	return int(n), nil
 }

@@ -13,9 +13,6 @@ import (
 // EAGAIN says that nothing has arrived.
 func Read(fd uintptr, b []byte) (int, error) {
 	n, err := read(fd, b)
-	for errors.Is(err, syscall.EINTR) {
-		n, err = read(fd, b)
-	}
 	if n == 0 && err == nil && len(b) > 0 {
 		return 0, io.EOF
 	}
@@ -24,13 +21,7 @@ func Read(fd uintptr, b []byte) (int, error) {
 
 // Write writes once to a socket that does not block, without telling the scheduler. Its errors are of type syscall.Errno. EAGAIN says that
 // there is no room.
-func Write(fd uintptr, b []byte) (int, error) {
-	n, err := write(fd, b)
-	for errors.Is(err, syscall.EINTR) {
-		n, err = write(fd, b)
-	}
-	return n, err
-}
+func Write(fd uintptr, b []byte) (int, error) { return write(fd, b) }
 
 // Quiet returns a connection that reads and writes as this package does. Nobody may use the given one any more. What is not a socket, such as
 // a connection with TLS, is returned as it is: make it from a quiet one.

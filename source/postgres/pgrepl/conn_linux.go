@@ -98,13 +98,16 @@ func (s *socket) Read(b []byte) (int, error) {
 	for {
 		n, err := netsocket.Read(uintptr(s.fd), b)
 		switch {
-		case err == nil || errors.Is(err, io.EOF):
-			return n, err
-		case !errors.Is(err, unix.EAGAIN):
+		case err == nil:
+			return n, nil
+		case errors.Is(err, unix.EAGAIN):
+			if err := s.wait(); err != nil {
+				return 0, err
+			}
+		case errors.Is(err, io.EOF):
+			return 0, io.EOF
+		default:
 			return 0, os.NewSyscallError("read", err)
-		}
-		if err := s.wait(); err != nil {
-			return 0, err
 		}
 	}
 }
