@@ -5,6 +5,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/relay"
 )
@@ -25,25 +27,47 @@ func reading(state string) bool {
 	return state == stateSweeping || state == StateTailing
 }
 
-// Events returns what feeds the metrics while a relay runs.
+// remembered returns get, but asks it once for each key. To find a metric by its labels costs more than to change it.
+func remembered[K comparable, V any](get func(K) V) func(K) V {
+	known := map[K]V{}
+	return func(k K) V {
+		v, ok := known[k]
+		if !ok {
+			v = get(k)
+			known[k] = v
+		}
+		return v
+	}
+}
+
+// Events returns what feeds the metrics while a relay runs. Only one relay may call them, and one after the other, as it does.
 func (m *Metrics) Events() relay.Events {
+	type answer struct{ sink, class string }
+	type delivery struct{ sink, route string }
+	type calls struct{ took, batch prometheus.Observer }
+	delivered := remembered(func(of delivery) prometheus.Counter { return m.messages.delivered.WithLabelValues(of.sink, of.route) })
+	answered := remembered(func(of answer) prometheus.Counter {
+		result := "failed"
+		if of.class == "" {
+			result = "delivered"
+		}
+		return m.sinks.attempts.WithLabelValues(of.sink, result, of.class)
+	})
+	called := remembered(func(sink string) calls {
+		return calls{m.sinks.deliver.WithLabelValues(sink), m.sinks.batch.WithLabelValues(sink)}
+	})
 	return relay.Events{
 		State:    m.onState,
 		Received: m.onReceived,
 		Delivered: func(name, route string, n int, latency time.Duration) {
-			m.messages.delivered.WithLabelValues(name, route).Add(float64(n))
+			delivered(delivery{name, route}).Add(float64(n))
 			m.messages.endToEnd.Observe(max(latency, 0).Seconds())
 		},
-		Answered: func(name, class string, n int) {
-			result := "failed"
-			if class == "" {
-				result = "delivered"
-			}
-			m.sinks.attempts.WithLabelValues(name, result, class).Add(float64(n))
-		},
+		Answered: func(name, class string, n int) { answered(answer{name, class}).Add(float64(n)) },
 		Called: func(name string, n int, d time.Duration) {
-			m.sinks.deliver.WithLabelValues(name).Observe(d.Seconds())
-			m.sinks.batch.WithLabelValues(name).Observe(float64(n))
+			c := called(name)
+			c.took.Observe(d.Seconds())
+			c.batch.Observe(float64(n))
 		},
 		Parked: func(name string, _ checkpoint.State, n int) {
 			m.messages.parked.WithLabelValues(sinkLabel(name)).Add(float64(n))
