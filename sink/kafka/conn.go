@@ -46,21 +46,26 @@ type conn struct {
 	// late closes the connection when the time of a request is over, and sets overdue. It runs during requests that have a timeout.
 	late    *time.Timer
 	overdue atomic.Bool
+	// watched is the context whose end closes the connection, until unwatch is called. Owned by the caller of the running request. The relay's calls share
+	// a context, so it is watched across requests: to begin and to end that costs more than the timer does.
+	watched context.Context //nolint:containedctx // see above
+	unwatch func() bool
 
-	mu   sync.Mutex
-	call *call // the request that waits for an answer
+	mu      sync.Mutex
+	waiting bool // for the answer to asked
+	asked   call
+	answers chan protocol.Message
 
 	// dead is closed when nothing more will be read; err says why.
 	dead chan struct{}
 	err  error
 }
 
-// call is a request that waits for its answer.
+// call is a request.
 type call struct {
 	key         protocol.ApiKey
 	version     int16
 	correlation int32
-	answer      chan protocol.Message
 }
 
 // dialer makes connections that are ready for requests.
@@ -107,7 +112,7 @@ func (d *dialer) connect(ctx context.Context, address string) (*conn, error) {
 		}
 		nc = tc
 	}
-	c := &conn{address: address, clientID: d.cfg.ClientID, nc: nc, reader: bufio.NewReaderSize(nc, 4<<10), dead: make(chan struct{})}
+	c := &conn{address: address, clientID: d.cfg.ClientID, nc: nc, reader: bufio.NewReaderSize(nc, 4<<10), answers: make(chan protocol.Message, 1), dead: make(chan struct{})}
 	c.late = time.AfterFunc(time.Hour, func() {
 		c.overdue.Store(true)
 		_ = c.nc.Close()
@@ -174,6 +179,7 @@ func (c *conn) alive(now time.Time) bool {
 
 // close ends the connection and its reader.
 func (c *conn) close() error {
+	c.forget()
 	err := c.nc.Close()
 	<-c.dead
 	// That it ended before, or with an unanswered goodbye, is what close is for.
@@ -206,30 +212,30 @@ func (c *conn) readOne() (err error) {
 		return err
 	}
 	c.mu.Lock()
-	waiting := c.call
-	c.call = nil
+	waiting, asked := c.waiting, c.asked
+	c.waiting = false
 	c.mu.Unlock()
 	switch {
 	case bytes.HasPrefix(header, []byte{21, 3}):
 		return errors.New("the peer answers in TLS")
 	case err != nil:
 		return fmt.Errorf("the peer does not speak Kafka's protocol, or broke off: %w", err)
-	case waiting == nil:
+	case !waiting:
 		return errors.New("the broker answers what was not asked")
-	case binary.BigEndian.Uint32(header) > answerBound(waiting.key) || binary.BigEndian.Uint32(header) < 4:
+	case binary.BigEndian.Uint32(header) > answerBound(asked.key) || binary.BigEndian.Uint32(header) < 4:
 		return fmt.Errorf("the peer does not speak Kafka's protocol: it announces %d bytes", binary.BigEndian.Uint32(header))
-	case binary.BigEndian.Uint32(header[4:]) != uint32(waiting.correlation):
-		return fmt.Errorf("the broker answers request %d instead of %d", binary.BigEndian.Uint32(header[4:]), waiting.correlation)
+	case binary.BigEndian.Uint32(header[4:]) != uint32(asked.correlation):
+		return fmt.Errorf("the broker answers request %d instead of %d", binary.BigEndian.Uint32(header[4:]), asked.correlation)
 	}
 	frame, err := c.frame(4 + int(binary.BigEndian.Uint32(header)))
 	if err != nil {
 		return fmt.Errorf("read answer: %w", unexpected(err))
 	}
-	message, err := decode(waiting, frame)
+	message, err := decode(asked, frame)
 	if err != nil {
 		return err
 	}
-	waiting.answer <- message
+	c.answers <- message
 	return nil
 }
 
@@ -249,7 +255,7 @@ func (c *conn) frame(size int) ([]byte, error) {
 }
 
 // decode reads an answer, with its length and correlation.
-func decode(of *call, frame []byte) (message protocol.Message, err error) {
+func decode(of call, frame []byte) (message protocol.Message, err error) {
 	if of.key == protocol.Produce {
 		if message, err = readAppended(of.version, frame[8:]); err != nil {
 			return nil, fmt.Errorf("read answer: %w", err)
@@ -298,38 +304,61 @@ func (c *conn) roundTrip(ctx context.Context, m protocol.Message) (protocol.Mess
 		return nil, fmt.Errorf("encode request %v: %w", m.ApiKey(), err)
 	}
 	answer, _, err := c.exchange(ctx, 0, m.ApiKey(), version, request.Bytes())
+	if !c.forget() {
+		c.expires = time.Unix(0, 0) // Closed behind an answer that was in time.
+	}
 	return answer, err
+}
+
+// watch has the end of ctx close the connection, instead of the end of another context. If that has ended before, open is false.
+func (c *conn) watch(ctx context.Context) (open bool) {
+	if c.watched == ctx {
+		return true
+	}
+	open = c.forget()
+	c.watched, c.unwatch = ctx, context.AfterFunc(ctx, func() { _ = c.nc.Close() })
+	return open
+}
+
+// forget lets the connection live longer than the context that is watched. If that has ended, open is false: then the connection is closed by now, or soon.
+func (c *conn) forget() (open bool) {
+	if c.watched == nil {
+		return true
+	}
+	c.watched = nil
+	return c.unwatch()
 }
 
 // exchange writes a request with the present correlation and waits for its answer. sent says that all of the request
 // was written: until then the broker cannot act on it, afterwards it may have, whatever the error. After an error the
-// connection is dead. A timeout of 0 is none; the error behind a timeout is errTimeout.
+// connection is dead. The end of ctx ends it, too, even after the answer, until the context is forgotten. A timeout of 0 is none; the error behind a timeout
+// is errTimeout.
 func (c *conn) exchange(ctx context.Context, timeout time.Duration, key protocol.ApiKey, version int16, request []byte) (answer protocol.Message, sent bool, err error) {
-	waiting := &call{key: key, version: version, correlation: c.correlation, answer: make(chan protocol.Message, 1)}
+	if !c.watch(ctx) {
+		return nil, false, c.ended(ctx, net.ErrClosed)
+	}
 	c.mu.Lock()
-	c.call = waiting
+	c.waiting, c.asked = true, call{key: key, version: version, correlation: c.correlation}
 	c.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() { _ = c.nc.Close() })
 	if timeout > 0 {
 		c.late.Reset(timeout) // a context of its own would cost each request more than the timer does
+		defer func() {
+			if !c.late.Stop() {
+				c.expires = time.Unix(0, 0) // Closed behind an answer that was in time.
+			}
+		}()
 	}
-	defer func() {
-		inTime := timeout == 0 || c.late.Stop()
-		if !stop() || !inTime {
-			c.expires = time.Unix(0, 0) // Closed behind an answer that was in time.
-		}
-	}()
 	if _, err := c.nc.Write(request); err != nil {
 		return nil, false, c.ended(ctx, err)
 	}
 	select {
-	case answer = <-waiting.answer:
+	case answer = <-c.answers:
 		return answer, true, nil
 	case <-c.dead:
 	}
 	// Both may be there: the reader goes on after an answer.
 	select {
-	case answer = <-waiting.answer:
+	case answer = <-c.answers:
 		return answer, true, nil
 	default:
 		return nil, true, c.ended(ctx, c.err)

@@ -347,6 +347,30 @@ func TestLostAnswer(t *testing.T) {
 	wantClass(t, sinktest.Call(t.Context(), t, s, deliveries(topic, "g", 4, 1))[0], sink.ClassUnreachable, p.Addr)
 }
 
+// TestEndOfAnotherContext ends the context of a call while the next call, with a context of its own, is under way on the same connection.
+func TestEndOfAnotherContext(t *testing.T) {
+	t.Parallel()
+	k := servers.SharedKafka(t)
+	topic := k.NewTopic(t, 1)
+	s := newSink(t, kafka.Config{Brokers: k.Brokers()})
+	for i := range 100 {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for d, err := range sinktest.Send(ctx, t, s, deliveries(topic, "g", i, 1)) {
+			t.Fatalf("deliver %s: %v", d.Message.ID, err)
+		}
+		switch i % 3 {
+		case 0:
+			cancel()
+		case 1:
+			go cancel()
+		}
+	}
+	if got := len(read(t, k.Brokers()[0], topic)); got != 100 {
+		t.Errorf("the topic holds %d messages, want 100", got)
+	}
+}
+
 func TestAuthentication(t *testing.T) {
 	t.Parallel()
 	k := servers.SharedKafka(t)
