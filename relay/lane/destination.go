@@ -15,17 +15,22 @@ type Destination struct {
 	Ready    []*Lane
 	Inflight int
 	Listed   bool
-	last     lastCall
-	Record   record
+	history
 	// Breaker is used if the sink has several destinations. Otherwise Sink.Breaker takes its place.
 	Breaker Breaker
+}
+
+// A history is what a sink remembers of a destination that it forgets.
+type history struct {
+	Record record
+	last   lastCall
 }
 
 // A lastCall is what became of the last call to a destination that says something about it.
 type lastCall uint8
 
 const (
-	lastUnknown lastCall = iota // there was none since it is in memory
+	lastUnknown lastCall = iota // there was none, or the sink does not remember it
 	lastAnswered
 	lastFailed
 )
@@ -47,7 +52,7 @@ func (s *Sink) DestinationOf(d sink.Destination) *Destination {
 	if q == nil {
 		s.forgetIdle()
 		d.Name = strings.Clone(d.Name) // it outlives the chunk of memory that its first message lies in
-		q = &Destination{Destination: d, Record: s.recordOf(d)}
+		q = &Destination{Destination: d, history: s.historyOf(d)}
 		s.dests[d] = q
 		s.All = append(s.All, q)
 	}
@@ -66,8 +71,8 @@ func (s *Sink) forgetIdle() {
 			kept = append(kept, q)
 			continue
 		}
-		if q.Record != (record{}) {
-			s.records.add(q.Destination, q.Record)
+		if q.history != (history{}) {
+			s.histories.add(q.Destination, q.history)
 		}
 		s.recovered(q)
 		delete(s.dests, q.Destination)
@@ -75,13 +80,13 @@ func (s *Sink) forgetIdle() {
 	s.All, s.forgetAt = kept, max(2*len(kept), mostDestinations)
 }
 
-// recordOf returns the record of a destination that is not in memory. If it was forgotten, too, no delivery is a witness, and no message is alone.
-func (s *Sink) recordOf(d sink.Destination) record {
-	r, ok := s.records.get(d)
-	if !ok && s.records.forgot {
-		return record{several: true}
+// historyOf returns the history of a destination that is not in memory. If it was forgotten, too, no delivery is a witness, and no message is alone.
+func (s *Sink) historyOf(d sink.Destination) history {
+	h, ok := s.histories.get(d)
+	if !ok && s.histories.forgot {
+		return history{Record: record{several: true}}
 	}
-	return r
+	return h
 }
 
 // Answered notes that a destination has delivered a message of a call, or refused it for good.
@@ -95,7 +100,7 @@ func (s *Sink) Answered(q *Destination) {
 // Failed notes that a call has failed.
 func (q *Destination) Failed() { q.last = lastFailed }
 
-// works reports whether a destination is likely to answer. Of one that is not in memory for long, another of its name may tell: among thousands of
+// works reports whether a destination is likely to answer. If none of its own calls tells, one to another destination of its name may: among thousands of
 // topics that do not exist, a new partition of a topic that works must not wait for a turn of each.
 func (s *Sink) works(q *Destination) bool {
 	if q.last == lastUnknown {

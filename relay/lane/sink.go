@@ -51,11 +51,11 @@ type Sink struct {
 	Down  time.Time // since when it takes nothing
 	Asked time.Time // when the database was last asked for probes
 
-	Epoch    int64                            // of the term, to tell its calls from those of others
-	Number   int64                            // of the latest call
-	Failing  int                              // destinations that fail; only of a sink with several
-	records  recent[sink.Destination, record] // of destinations that were forgotten
-	answered recent[string, struct{}]         // names of destinations that have answered
+	Epoch     int64                             // of the term, to tell its calls from those of others
+	Number    int64                             // of the latest call
+	Failing   int                               // destinations that fail; only of a sink with several
+	histories recent[sink.Destination, history] // of destinations that were forgotten
+	answered  recent[string, struct{}]          // names of destinations that have answered; a failure takes none out, since others of the name may work
 }
 
 const (

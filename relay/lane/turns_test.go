@@ -41,6 +41,17 @@ func TestWhichDestinationsWork(t *testing.T) {
 			forget(s)
 			s.DestinationOf(of("T", 0)).Failed()
 		}, true},
+		{"it answered, failed and was forgotten", func(s *Sink) {
+			q := s.DestinationOf(of("T", 1))
+			s.Answered(q)
+			q.Failed()
+			forget(s)
+		}, false},
+		{"it failed and was forgotten, and another one answered", func(s *Sink) {
+			s.DestinationOf(of("T", 1)).Failed()
+			forget(s)
+			s.Answered(s.DestinationOf(of("T", 0)))
+		}, false},
 		{"another topic answered", func(s *Sink) { s.Answered(s.DestinationOf(of("U", 1))) }, false},
 		{"it answers among more topics than are remembered", func(s *Sink) {
 			q := s.DestinationOf(of("T", 1))

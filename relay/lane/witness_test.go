@@ -56,7 +56,7 @@ func TestJudge(t *testing.T) {
 	} {
 		c.d.Message = &outbox.Message{Position: at}
 		c.d.Route = &router.Route{Retry: router.Retry{DuringOutage: c.during}}
-		to := &Destination{Destination: sink.Destination{Shared: c.shared}, Record: c.record}
+		to := &Destination{Destination: sink.Destination{Shared: c.shared}, history: history{Record: c.record}}
 		if got := to.Judge(c.d, call, c.class, epoch); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
@@ -118,8 +118,8 @@ func TestRecordsOutliveDestinations(t *testing.T) {
 	if r := s.DestinationOf(to(-1)).Record; r != (record{several: true}) {
 		t.Errorf("of a destination that was forgotten is remembered %+v", r)
 	}
-	if n := len(s.records.young) + len(s.records.old); n > mostRecent {
-		t.Errorf("%d records are kept, want at most %d", n, mostRecent)
+	if n := len(s.histories.young) + len(s.histories.old); n > mostRecent {
+		t.Errorf("%d histories are kept, want at most %d", n, mostRecent)
 	}
 }
 
