@@ -46,10 +46,6 @@ type conn struct {
 	// late closes the connection when the time of a request is over, and sets overdue. It runs during requests that have a timeout.
 	late    *time.Timer
 	overdue atomic.Bool
-	// watched is the context whose end closes the connection, until unwatch is called. Owned by the caller of the running request. The relay's calls share
-	// a context, so it is watched across requests: to begin and to end that costs more than the timer does.
-	watched context.Context //nolint:containedctx // see above
-	unwatch func() bool
 
 	mu      sync.Mutex
 	waiting bool // for the answer to asked
@@ -179,7 +175,6 @@ func (c *conn) alive(now time.Time) bool {
 
 // close ends the connection and its reader.
 func (c *conn) close() error {
-	c.forget()
 	err := c.nc.Close()
 	<-c.dead
 	// That it ended before, or with an unanswered goodbye, is what close is for.
@@ -292,62 +287,38 @@ func (c *conn) version(key protocol.ApiKey) (int16, error) {
 	return version, nil
 }
 
-// roundTrip sends a request of the library and returns the answer.
+// roundTrip sends a request of the library and returns the answer. After an error the connection is closed.
 func (c *conn) roundTrip(ctx context.Context, m protocol.Message) (protocol.Message, error) {
 	version, err := c.version(m.ApiKey())
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, c.close())
 	}
 	c.correlation++
 	var request bytes.Buffer
 	if err := protocol.WriteRequest(&request, version, c.correlation, c.clientID, m); err != nil {
-		return nil, fmt.Errorf("encode request %v: %w", m.ApiKey(), err)
+		return nil, errors.Join(fmt.Errorf("encode request %v: %w", m.ApiKey(), err), c.close())
 	}
 	answer, _, err := c.exchange(ctx, 0, m.ApiKey(), version, request.Bytes())
-	if !c.forget() {
-		c.expires = time.Unix(0, 0) // Closed behind an answer that was in time.
-	}
 	return answer, err
-}
-
-// watch has the end of ctx close the connection, instead of the end of another context. If that has ended before, open is false.
-func (c *conn) watch(ctx context.Context) (open bool) {
-	if c.watched == ctx {
-		return true
-	}
-	open = c.forget()
-	c.watched, c.unwatch = ctx, context.AfterFunc(ctx, func() { _ = c.nc.Close() })
-	return open
-}
-
-// forget lets the connection live longer than the context that is watched. If that has ended, open is false: then the connection is closed by now, or soon.
-func (c *conn) forget() (open bool) {
-	if c.watched == nil {
-		return true
-	}
-	c.watched = nil
-	return c.unwatch()
 }
 
 // exchange writes a request with the present correlation and waits for its answer. sent says that all of the request
 // was written: until then the broker cannot act on it, afterwards it may have, whatever the error. After an error the
-// connection is dead. The end of ctx ends it, too, even after the answer, until the context is forgotten. A timeout of 0 is none; the error behind a timeout
-// is errTimeout.
+// connection is dead. A timeout of 0 is none; the error behind a timeout is errTimeout.
 func (c *conn) exchange(ctx context.Context, timeout time.Duration, key protocol.ApiKey, version int16, request []byte) (answer protocol.Message, sent bool, err error) {
-	if !c.watch(ctx) {
-		return nil, false, c.ended(ctx, net.ErrClosed)
-	}
 	c.mu.Lock()
 	c.waiting, c.asked = true, call{key: key, version: version, correlation: c.correlation}
 	c.mu.Unlock()
+	stop := context.AfterFunc(ctx, func() { _ = c.nc.Close() })
 	if timeout > 0 {
 		c.late.Reset(timeout) // a context of its own would cost each request more than the timer does
-		defer func() {
-			if !c.late.Stop() {
-				c.expires = time.Unix(0, 0) // Closed behind an answer that was in time.
-			}
-		}()
 	}
+	defer func() {
+		inTime := timeout == 0 || c.late.Stop()
+		if !stop() || !inTime {
+			c.expires = time.Unix(0, 0) // Closed behind an answer that was in time.
+		}
+	}()
 	if _, err := c.nc.Write(request); err != nil {
 		return nil, false, c.ended(ctx, err)
 	}
