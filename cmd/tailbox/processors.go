@@ -43,7 +43,7 @@ func followLoad(ctx context.Context) {
 
 const (
 	// With one processor the load is looked at every loadEvery, and if it is less than restLoad every loadAtRest: to be woken is most of the work then.
-	loadEvery, loadAtRest = 200 * time.Millisecond, time.Second
+	loadEvery, loadAtRest = 500 * time.Millisecond, time.Second
 	restLoad              = 0.05
 	// With all of them it is looked at every calmEvery. Each look sees the mean since the last one, so a single burst does not hide that there is little to do.
 	calmEvery = 3 * time.Second

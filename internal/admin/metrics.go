@@ -49,7 +49,8 @@ func sinkLabel(name string) string {
 	return name
 }
 
-// Metrics are everything tailbox reports to Prometheus. They are fed by Events, Ignored and Observe, from any goroutine.
+// Metrics are everything tailbox reports to Prometheus. They are fed by Events, Ignored and Observe. All methods may be
+// called from any goroutine.
 type Metrics struct {
 	source     sourceMetrics
 	checkpoint checkpointMetrics

@@ -40,7 +40,7 @@ func remembered[K comparable, V any](get func(K) V) func(K) V {
 	}
 }
 
-// Events returns what feeds the metrics while a relay runs. Only one relay may call them, and one after the other, as it does.
+// Events returns what feeds the metrics while a relay runs. The functions must not run at the same time. A relay calls them from one goroutine.
 func (m *Metrics) Events() relay.Events {
 	type answer struct{ sink, class string }
 	type delivery struct{ sink, route string }
