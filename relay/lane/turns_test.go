@@ -53,8 +53,8 @@ func TestWhichDestinationsWork(t *testing.T) {
 			s.Answered(s.DestinationOf(of("T", 0)))
 		}, false},
 		{"another topic answered", func(s *Sink) { s.Answered(s.DestinationOf(of("U", 1))) }, false},
-		{"it answers among more topics than are remembered", func(s *Sink) {
-			q := s.DestinationOf(of("T", 1))
+		{"another one answers among more topics than are remembered", func(s *Sink) {
+			q := s.DestinationOf(of("T", 0))
 			q.Inflight = 1 // so it stays in memory
 			for i := range 3 * mostRecent {
 				if i%1000 == 0 {
