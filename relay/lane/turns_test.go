@@ -8,7 +8,7 @@ import (
 	"github.com/tailbox/tailbox/sink/discard"
 )
 
-// Whether a destination works is told by its last call. If there was none since it is in memory, another of its name tells.
+// A destination works if it answered its last call. If the sink remembers no call to it, an answer of another destination of its name counts.
 func TestWhichDestinationsWork(t *testing.T) {
 	t.Parallel()
 	of := func(name string, partition int32) sink.Destination {

@@ -57,7 +57,7 @@ type conn struct {
 	err  error
 }
 
-// call is a request.
+// call is what the answer to a request is checked against.
 type call struct {
 	key         protocol.ApiKey
 	version     int16
