@@ -28,10 +28,10 @@ func (s *Sink) lookup(ctx context.Context, c *conn, silent []publication, answer
 	}
 	known := make(map[string]answer)
 	for _, p := range silent {
-		a, asked := known[p.msg.Subject]
+		a, asked := known[p.d.Topic]
 		if !asked {
-			a.soon, a.err = s.silence(ctx, c, p.msg.Subject)
-			known[p.msg.Subject] = a
+			a.soon, a.err = s.silence(ctx, c, p.d.Topic)
+			known[p.d.Topic] = a
 		}
 		if a.err != nil {
 			answers[p.at] = a.err

@@ -110,16 +110,11 @@ func (s *Sink) deliver(ctx context.Context, ds []*sink.Delivery, answers []error
 	defer cancel()
 	sent := make([]publication, 0, len(ds))
 	for i, d := range ds {
-		p := publication{at: i, d: d}
-		if p.msg, err = s.message(d); err != nil {
-			answers[i] = err
-			continue
-		}
-		sent = append(sent, p)
+		sent = append(sent, publication{at: i, d: d})
 	}
 	wait := leaderWait
 	for try := 1; ; try++ {
-		silent := c.publish(ctx, sent, answers)
+		silent := s.publish(ctx, c, sent, answers)
 		if len(silent) == 0 {
 			return nil
 		}
@@ -138,12 +133,11 @@ const (
 	leaderTries = 4
 )
 
-// publication is one message under way.
+// publication is one message under way. It does not hold what went over the wire: that is made anew if the message is published again.
 type publication struct {
 	at     int // in the call
 	d      *sink.Delivery
-	msg    *natsgo.Msg
-	future jetstream.PubAckFuture
+	future jetstream.PubAckFuture // until it has answered
 }
 
 // start writes a message. What is larger than the server takes is refused before the library sees it: the library would refuse it too, and keep it
@@ -168,12 +162,12 @@ func headerSize(h natsgo.Header) int {
 
 // publish publishes all of ps and waits for what the server says to each. It returns those that no stream answered,
 // whose answers it has filled in as well.
-func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (silent []publication) {
+func (s *Sink) publish(ctx context.Context, c *conn, ps []publication, answers []error) (silent []publication) {
 	// A server that does not read makes a write hang, with the library's locks held.
 	stop := context.AfterFunc(ctx, c.cut)
 	subjects := make([]string, len(ps))
 	for i, p := range ps {
-		subjects[i] = p.msg.Subject
+		subjects[i] = p.d.Topic
 	}
 	c.expect(subjects...)
 	defer c.forget(subjects...)
@@ -188,13 +182,17 @@ func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (
 			answers[p.at] = deaf
 			continue
 		}
-		future, err := c.start(p.msg)
+		msg, err := s.message(p.d)
+		if err != nil {
+			answers[p.at] = err
+			continue
+		}
+		p.future, err = c.start(msg)
 		if err == nil {
-			p.future = future
 			sent = append(sent, p)
 			continue
 		}
-		err = c.orDeaf(refused(p.msg.Subject, err))
+		err = c.orDeaf(refused(msg.Subject, err))
 		answers[p.at] = err
 		if class, _, _ := sink.Classify(err); class == sink.ClassUnreachable {
 			// What the library had not written yet may be lost to it: nothing more can be known from this connection.
@@ -203,12 +201,13 @@ func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (
 		}
 	}
 	stop()
-	for _, p := range sent {
+	for i, p := range sent {
 		err := c.await(ctx, p)
 		if err != nil {
 			err = c.orDeaf(err)
 		}
 		answers[p.at] = err
+		sent[i].future, p.future = nil, nil // it holds the message
 		if errors.Is(err, jetstream.ErrNoStreamResponse) {
 			silent = append(silent, p)
 		}
@@ -218,7 +217,7 @@ func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (
 
 // await waits for what the server says to p.
 func (c *conn) await(ctx context.Context, p publication) error {
-	subject := p.msg.Subject
+	subject := p.d.Topic
 	for {
 		news, denial := c.denial(subject)
 		select {
@@ -269,7 +268,7 @@ func (p publication) known() (err error, known bool) {
 	case ack := <-p.future.Ok():
 		return p.stored(ack), true
 	case err := <-p.future.Err():
-		return refused(p.msg.Subject, err), true
+		return refused(p.d.Topic, err), true
 	default:
 		return nil, false
 	}

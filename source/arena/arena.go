@@ -14,6 +14,8 @@ const (
 	chunkSize = 64 << 10
 	// ownChunk: values of this size and more get memory of their own, so that they can go alone.
 	ownChunk = 8 << 10
+	// mostScratch is how much memory of a decoder may stay with it to be used again.
+	mostScratch = 1 << 20
 	// slabSize is how many messages share an allocation, for the same reason a small number.
 	slabSize = 32
 	// Interned are at most internMax different texts of at most internLen bytes.
@@ -51,6 +53,18 @@ func (a *Arena) CopyOf(b []byte) []byte {
 	c := a.Alloc(len(b))
 	copy(c, b)
 	return c
+}
+
+// Keep returns a text that was written into scratch as bytes that nobody will change, and scratch to be used again. A copy of a large text would take as
+// much memory again, so that it takes scratch with it.
+func (a *Arena) Keep(scratch []byte) (text, rest []byte) {
+	switch {
+	case cap(scratch) <= mostScratch:
+		return a.CopyOf(scratch), scratch
+	case 2*len(scratch) < cap(scratch):
+		return a.CopyOf(scratch), nil
+	}
+	return slices.Clip(scratch), nil
 }
 
 // Text copies b into a string.

@@ -53,6 +53,21 @@ func TestHandsOutMemoryOnce(t *testing.T) {
 			}
 		}
 	}
+	for _, size := range []int{0, 1, ownChunk, mostScratch, mostScratch + 1} {
+		for _, room := range []int{0, size + 1} {
+			scratch := append(make([]byte, 0, size+room), strings.Repeat("a", size)...)
+			text, rest := a.Keep(scratch)
+			large := size+room > mostScratch
+			if large != (rest == nil) {
+				t.Errorf("%d bytes in %d: the scratch is kept: %v", size, size+room, rest != nil)
+			}
+			_ = append(text, "more"...)
+			clear(rest[:min(size, cap(rest))])
+			if string(text) != strings.Repeat("a", size) || text == nil || len(text) == mostScratch+1 && cap(text) >= 2*size {
+				t.Errorf("%d bytes in %d: got %d with room for %d", size, size+room, len(text), cap(text))
+			}
+		}
+	}
 	hs := a.HeaderList([]outbox.Header{{Name: "a"}, {Name: "b"}})
 	fs := a.FieldList(2)
 	fs[0].Name, fs[1].Name = "x", "y"

@@ -183,7 +183,8 @@ func (d *Decoder) column(p *Plan, i int, vals []Value) (b []byte, null bool, err
 	if d.scratch, err = p.Columns[i].AppendText(d.scratch[:0], v); err != nil {
 		return nil, false, err
 	}
-	return d.CopyOf(d.scratch), false, nil
+	b, d.scratch = d.Keep(d.scratch)
+	return b, false, nil
 }
 
 // word returns a column's text, interned. NULL is "".

@@ -135,16 +135,9 @@ func (d *Decoder) payloadOf(p *Plan) ([]byte, error) {
 	if d.scratch, err = appendJSON(d.scratch[:0], v, 0); err != nil {
 		return nil, err
 	}
-	payload := d.CopyOf(d.scratch)
-	d.trim()
+	var payload []byte
+	payload, d.scratch = d.Keep(d.scratch)
 	return payload, nil
-}
-
-// trim gives up scratch space that a rare large document took, so that it does not cost memory for ever.
-func (d *Decoder) trim() {
-	if cap(d.scratch) > 1<<20 {
-		d.scratch = nil
-	}
 }
 
 var errHeaders = errors.New("headers are neither a document nor a JSON object")

@@ -43,8 +43,9 @@ func (d *Decoder) group(p *Plan, m *outbox.Message) {
 	case over:
 		d.groupFault(p, p.group[0], m, fmt.Errorf("it has more than %d bytes", outbox.MaxGroup))
 	}
-	d.scratch = joined
-	d.trim()
+	if cap(joined) <= 2*outbox.MaxGroup { // or a rare long group would keep its memory
+		d.scratch = joined
+	}
 }
 
 // groupFault notes that field i makes no group. An edit cannot mend that: it changes the message, and leaves it in its group.

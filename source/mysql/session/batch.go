@@ -9,6 +9,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/arena"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/schema"
 )
@@ -115,7 +116,7 @@ func (s *Session) Send(ctx context.Context, b *Batch) error {
 			return fmt.Errorf("%w: a statement of %d bytes does not fit into max_allowed_packet (%d): raise it", source.ErrStop,
 				len(text), s.MaxPacket)
 		}
-		if err := s.packet(ctx, string(text), on[first:last]); err != nil {
+		if err := s.packet(ctx, arena.StringOf(text), on[first:last]); err != nil {
 			return err
 		}
 		first = last

@@ -186,7 +186,6 @@ func (st pieces) pieceRows(ctx context.Context, l *rowSchema, e *binlog.RowsHead
 		if err := st.row(ctx, l, uint64(at)/2, tooLarge, before-p.Left); err != nil {
 			return err
 		}
-		clear(st.vals) // or they would keep the row in memory
 	}
 	return nil
 }

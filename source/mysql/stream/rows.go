@@ -143,6 +143,7 @@ func (st *stream) row(ctx context.Context, l *rowSchema, offset uint64, large bo
 	if err := st.dec.Decode(&l.plan.Plan, st.vals, large, m); err != nil {
 		return err
 	}
+	clear(st.vals) // or they would keep a large row in memory while the message waits
 	if m.ID == "" {
 		m.ID = outbox.StandInID(pos.String())
 	}
