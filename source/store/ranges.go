@@ -23,6 +23,7 @@ func AppendRanges(b []byte, above map[string][]checkpoint.Range) []byte {
 		}
 		b = AppendJSONText(b, sink)
 		b = append(b, ':', '[')
+		b = slices.Grow(b, len(above[sink])*rangeBytes)
 		for j, r := range above[sink] {
 			if j > 0 {
 				b = append(b, ',')
@@ -37,6 +38,9 @@ func AppendRanges(b []byte, above map[string][]checkpoint.Range) []byte {
 	}
 	return append(b, '}')
 }
+
+// rangeBytes is room for one range: two positions, and what stands around them.
+const rangeBytes = 2*34 + len(`["","],`)
 
 // RangesColumn is the column settled_above as a parameter, as text; nil is NULL: there are none.
 func RangesColumn(above map[string][]checkpoint.Range) any {
