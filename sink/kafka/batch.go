@@ -109,8 +109,8 @@ func (p *produce) appendRecords(b []byte, ds []*sink.Delivery, base int64, limit
 		at := timestamp(d, now)
 		before := len(b)
 		b = p.appendRecord(b, d, at-base, int64(i))
-		if i == 0 { // The others are often alike, and to grow step by step would allocate several times as much.
-			b = slices.Grow(b, max(0, min(limit-(len(b)-start), (len(ds)-1)*(len(b)-before))))
+		if i == 0 { // The others are often alike, but for longer deltas, and to grow step by step would allocate several times as much.
+			b = slices.Grow(b, max(0, min(limit-(len(b)-start), (len(ds)-1)*(len(b)-before+binary.MaxVarintLen32))))
 		}
 		if i > 0 && len(b)-start+batchHeaderSize > limit {
 			b = b[:before]

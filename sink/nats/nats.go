@@ -137,7 +137,7 @@ const (
 type publication struct {
 	at     int // in the call
 	d      *sink.Delivery
-	future jetstream.PubAckFuture // until it has answered
+	future jetstream.PubAckFuture // while its answer is awaited
 }
 
 // start writes a message. What is larger than the server takes is refused before the library sees it: the library would refuse it too, and keep it
@@ -163,6 +163,7 @@ func headerSize(h natsgo.Header) int {
 // publish publishes all of ps and waits for what the server says to each. It returns those that no stream answered,
 // whose answers it has filled in as well.
 func (s *Sink) publish(ctx context.Context, c *conn, ps []publication, answers []error) (silent []publication) {
+	ps, messages := s.messages(ps, answers)
 	// A server that does not read makes a write hang, with the library's locks held.
 	stop := context.AfterFunc(ctx, c.cut)
 	subjects := make([]string, len(ps))
@@ -173,7 +174,7 @@ func (s *Sink) publish(ctx context.Context, c *conn, ps []publication, answers [
 	defer c.forget(subjects...)
 	broken := error(nil)
 	sent := ps[:0:0]
-	for _, p := range ps {
+	for i, p := range ps {
 		if broken != nil {
 			answers[p.at] = broken
 			continue
@@ -182,17 +183,13 @@ func (s *Sink) publish(ctx context.Context, c *conn, ps []publication, answers [
 			answers[p.at] = deaf
 			continue
 		}
-		msg, err := s.message(p.d)
-		if err != nil {
-			answers[p.at] = err
-			continue
-		}
-		p.future, err = c.start(msg)
+		future, err := c.start(messages[i])
 		if err == nil {
+			p.future = future
 			sent = append(sent, p)
 			continue
 		}
-		err = c.orDeaf(refused(msg.Subject, err))
+		err = c.orDeaf(refused(p.d.Topic, err))
 		answers[p.at] = err
 		if class, _, _ := sink.Classify(err); class == sink.ClassUnreachable {
 			// What the library had not written yet may be lost to it: nothing more can be known from this connection.
@@ -213,6 +210,20 @@ func (s *Sink) publish(ctx context.Context, c *conn, ps []publication, answers [
 		}
 	}
 	return silent
+}
+
+// messages makes what goes over the wire. It returns the publications that NATS can carry, and fills in the answers of the others.
+func (s *Sink) messages(ps []publication, answers []error) (fit []publication, messages []*natsgo.Msg) {
+	fit, messages = make([]publication, 0, len(ps)), make([]*natsgo.Msg, 0, len(ps))
+	for _, p := range ps {
+		m, err := s.message(p.d)
+		if err != nil {
+			answers[p.at] = err
+			continue
+		}
+		fit, messages = append(fit, p), append(messages, m)
+	}
+	return fit, messages
 }
 
 // await waits for what the server says to p.

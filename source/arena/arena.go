@@ -55,8 +55,8 @@ func (a *Arena) CopyOf(b []byte) []byte {
 	return c
 }
 
-// Keep returns a text that was written into scratch as bytes that nobody will change, and scratch to be used again. A copy of a large text would take as
-// much memory again, so that it takes scratch with it.
+// Keep returns a text that was written into scratch as bytes that nobody will change, and the scratch to go on with. A copy of a large text would take
+// as much memory again, so that such a text keeps the scratch, and rest is nil.
 func (a *Arena) Keep(scratch []byte) (text, rest []byte) {
 	switch {
 	case cap(scratch) <= mostScratch:

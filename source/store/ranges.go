@@ -40,7 +40,7 @@ func AppendRanges(b []byte, above map[string][]checkpoint.Range) []byte {
 }
 
 // rangeBytes is room for one range: two positions, and what stands around them.
-const rangeBytes = 2*34 + len(`["","],`)
+const rangeBytes = 2*34 + len(`["",""],`)
 
 // RangesColumn is the column settled_above as a parameter, as text; nil is NULL: there are none.
 func RangesColumn(above map[string][]checkpoint.Range) any {

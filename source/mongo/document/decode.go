@@ -254,7 +254,9 @@ func (d *Decoder) column(i int) ([]byte, error) {
 	if d.scratch, err = appendText(d.scratch[:0], v); err != nil {
 		return nil, err
 	}
-	return d.CopyOf(d.scratch), nil
+	var text []byte
+	text, d.scratch = d.Keep(d.scratch)
+	return text, nil
 }
 
 // word is a column's text, interned. Null is "".
