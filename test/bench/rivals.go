@@ -227,7 +227,7 @@ func tailboxContender(overTCP bool) func(context.Context, *base, destination) (*
 		if to.url != "" {
 			sink = fmt.Sprintf("sinks: {out: {kind: http, url: %q, format: single}}", to.url)
 		}
-		r, err := db.relay(ctx, overTCP, withTopic(keepTable, to.topic), "memory: 26MiB\n"+sink)
+		r, err := db.relay(ctx, overTCP, withTopic(keepTable, to.topic), "memory: 22MiB\n"+sink)
 		if err != nil {
 			return nil, err
 		}
