@@ -24,9 +24,10 @@ const (
 )
 
 // runLatency measures from before the insert until a consumer of the topic has the message, for a bare reader that produces
-// and for a relay that deletes the rows: the consumer waits for both alike, so that the difference is the relay's.
+// and for a relay that deletes the rows: the consumer waits for both alike, so that the difference is the relay's. It also compares the processor time
+// that a message costs each of them.
 func runLatency(ctx context.Context, b *bench) error {
-	type figures struct{ p50, p99, rate []float64 }
+	type figures struct{ p50, p99, micros, rate []float64 }
 	all := map[string]*figures{}
 	const bare, relay = "bare reader + Produce", "Kafka, delete"
 	names := []string{bare, relay}
@@ -36,7 +37,7 @@ func runLatency(ctx context.Context, b *bench) error {
 	for round := range b.rounds {
 		for i := range names {
 			name := names[(round+i)%len(names)]
-			laps, err := b.latency(ctx, name == bare)
+			tr, err := b.latency(ctx, name == bare)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -45,32 +46,37 @@ func runLatency(ctx context.Context, b *bench) error {
 				f = &figures{}
 				all[name] = f
 			}
-			p50, p99 := e2e.Quantile(laps, 0.5), e2e.Quantile(laps, 0.99)
+			p50, p99 := e2e.Quantile(tr.laps, 0.5), e2e.Quantile(tr.laps, 0.99)
 			f.p50, f.p99 = append(f.p50, p50.Seconds()*1000), append(f.p99, p99.Seconds()*1000)
-			f.rate = append(f.rate, float64(len(laps))/latencyLasts.Seconds())
-			fmt.Printf("  round %d: %-24s p50 %v p99 %v of %d messages\n", round+1, name, p50.Round(10*time.Microsecond), p99.Round(10*time.Microsecond), len(laps))
+			f.micros = append(f.micros, tr.micros)
+			f.rate = append(f.rate, float64(len(tr.laps))/latencyLasts.Seconds())
+			fmt.Printf("  round %d: %-24s p50 %v p99 %v %.0f µs processor a message of %d\n", round+1, name, p50.Round(10*time.Microsecond), p99.Round(10*time.Microsecond),
+				tr.micros, len(tr.laps))
 		}
 	}
 	for _, name := range names {
 		f := all[name]
-		b.table.note("latency, "+name, fmt.Sprintf("p50 %s ms, p99 %s ms, at %s msg/s", spreadOf(f.p50, "%.2f"), spreadOf(f.p99, "%.2f"),
-			spreadOf(f.rate, "%.0f")), true, "")
+		b.table.note("latency, "+name, fmt.Sprintf("p50 %s ms, p99 %s ms, %s µs processor a message, at %s msg/s", spreadOf(f.p50, "%.2f"),
+			spreadOf(f.p99, "%.2f"), spreadOf(f.micros, "%.0f"), spreadOf(f.rate, "%.0f")), true, "")
 	}
 	b.table.measure("latency to Kafka, p50", true, all[relay].p50...)
 	b.table.measure("latency to Kafka, p99", true, all[relay].p99...)
+	b.table.measure("steady to Kafka, µs processor", true, all[relay].micros...)
 	if b.relays {
 		return nil
 	}
-	var p50, p99 []float64
+	var p50, p99, micros []float64
 	for i := range b.rounds {
 		p50 = append(p50, all[relay].p50[i]/all[bare].p50[i])
 		p99 = append(p99, all[relay].p99[i]/all[bare].p99[i])
+		micros = append(micros, all[relay].micros[i]/all[bare].micros[i])
 	}
-	b.table.note("latency, relay over bare reader", fmt.Sprintf("p50 %s, p99 %s", spreadOf(p50, "%.2f"), spreadOf(p99, "%.2f")), true, "")
+	b.table.note("latency, relay over bare reader", fmt.Sprintf("p50 %s, p99 %s, processor %s", spreadOf(p50, "%.2f"), spreadOf(p99, "%.2f"),
+		spreadOf(micros, "%.2f")), true, "")
 	return nil
 }
 
-func (b *bench) latency(ctx context.Context, bare bool) (laps []time.Duration, err error) {
+func (b *bench) latency(ctx context.Context, bare bool) (tr *trickle, err error) {
 	topic, err := b.topic(partitions)
 	if err != nil {
 		return nil, err
@@ -95,15 +101,39 @@ func (b *bench) latency(ctx context.Context, bare bool) (laps []time.Duration, e
 			return cmd
 		}
 	}
-	err = db.during(ctx, r, func(int) error {
-		laps, err = db.steady(ctx, topic)
+	err = db.during(ctx, r, func(pid int) error {
+		tr, err = db.steady(ctx, topic, pid)
 		return err
 	})
-	return laps, err
+	return tr, err
 }
 
-// steady writes at a steady rate, one row a transaction, and measures at the consumer what was written after the warm-up.
-func (db *base) steady(ctx context.Context, topic string) ([]time.Duration, error) {
+// A trickle is what a steady load of one row a transaction showed.
+type trickle struct {
+	laps   []time.Duration // from before each insert until its message had come
+	micros float64         // microseconds of processor time that a message cost the process
+}
+
+// steady has the process pid carry a steady load, and measures its processor time meanwhile.
+func (db *base) steady(ctx context.Context, topic string, pid int) (*trickle, error) {
+	began, err := e2e.ReadUsage(pid)
+	if err != nil {
+		return nil, err
+	}
+	laps, err := db.lapsOf(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	ended, err := e2e.ReadUsage(pid)
+	if err != nil {
+		return nil, err
+	}
+	written := float64(latencyRate) * (latencyWarmUp + latencyLasts).Seconds()
+	return &trickle{laps, float64((ended.CPU - began.CPU).Microseconds()) / written}, nil
+}
+
+// lapsOf writes at a steady rate, one row a transaction, and measures at the consumer what was written after the warm-up.
+func (db *base) lapsOf(ctx context.Context, topic string) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(harnessMemory))
