@@ -112,6 +112,7 @@ func (b *bench) latency(ctx context.Context, bare bool) (tr *trickle, err error)
 type trickle struct {
 	laps   []time.Duration // from before each insert until its message had come
 	micros float64         // microseconds of processor time that a message cost the process
+	ended  e2e.Usage       // what the process had used at its end
 }
 
 // steady has the process pid carry a steady load, and measures its processor time meanwhile.
@@ -129,7 +130,7 @@ func (db *base) steady(ctx context.Context, topic string, pid int) (*trickle, er
 		return nil, err
 	}
 	written := float64(latencyRate) * (latencyWarmUp + latencyLasts).Seconds()
-	return &trickle{laps, float64((ended.CPU - began.CPU).Microseconds()) / written}, nil
+	return &trickle{laps, float64((ended.CPU - began.CPU).Microseconds()) / written, ended}, nil
 }
 
 // lapsOf writes at a steady rate, one row a transaction, and measures at the consumer what was written after the warm-up.

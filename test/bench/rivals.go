@@ -155,16 +155,12 @@ func (b *bench) contend(ctx context.Context, label string, rows int, r *rival, f
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, lastLine(c.log))
 	}
-	ended, err := e2e.ReadUsage(p.cmd.Process.Pid)
-	if err != nil {
-		return err
-	}
 	f.rate = append(f.rate, float64(rows)/took.Seconds())
 	f.drainMicros = append(f.drainMicros, float64(drained.Microseconds())/float64(rows))
 	f.p50 = append(f.p50, e2e.Quantile(tr.laps, 0.5).Seconds()*1000)
 	f.p99 = append(f.p99, e2e.Quantile(tr.laps, 0.99).Seconds()*1000)
 	f.steadyMicros = append(f.steadyMicros, tr.micros)
-	f.megabytes = append(f.megabytes, float64(ended.PeakRSS)/1e6)
+	f.megabytes = append(f.megabytes, float64(tr.ended.PeakRSS)/1e6)
 	last := len(f.rate) - 1
 	fmt.Printf("  %s: %-26s %7.0f msg/s %6.1f µs a message %5.0f MB; steady p50 %.2f ms p99 %.1f ms %4.0f µs a message\n", label, r.name, f.rate[last],
 		f.drainMicros[last], f.megabytes[last], f.p50[last], f.p99[last], f.steadyMicros[last])
